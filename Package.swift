@@ -1,0 +1,75 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// One target a room; a room imports only from lower floors. Docs/House.md has the plan, HouseTests guards it.
+
+let strict: [SwiftSetting] = [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+    .treatAllWarnings(as: .error),
+]
+
+func room(_ name: String, _ dependencies: [String], linked libraries: [String] = []) -> Target {
+    .target(
+        name: name, dependencies: dependencies.map { .byName(name: $0) }, swiftSettings: strict,
+        linkerSettings: libraries.map { .linkedLibrary($0) })
+}
+
+func tests(_ name: String, _ dependencies: [String]) -> Target {
+    .testTarget(name: name, dependencies: dependencies.map { .byName(name: $0) }, swiftSettings: strict)
+}
+
+let package = Package(
+    name: "FirstFrame",
+    products: [
+        .library(name: "FirstFrame", targets: ["FirstFrame"]),
+        .library(name: "FirstFrameFFmpeg", targets: ["FirstFrameFFmpeg"]),
+        .executable(name: "firstframe", targets: ["FirstFrameTool"]),
+    ],
+    targets: [
+        // Floor 0: system libraries.
+        .systemLibrary(name: "CLibuv", pkgConfig: "libuv", providers: [.apt(["libuv1-dev"])]),
+        .systemLibrary(name: "CLibcurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+        .systemLibrary(name: "CMicrohttpd", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
+        .systemLibrary(
+            name: "CFFmpeg", pkgConfig: "libavformat",
+            providers: [
+                .apt(["libavformat-dev", "libavcodec-dev", "libavutil-dev", "libswscale-dev", "libswresample-dev"])
+            ]),
+        // Floor 1: words and the loop.
+        room("FeedVocabulary", []),
+        room("EventLoop", ["CLibuv"]),
+        // Floor 2: decisions, transport, storage.
+        room("FeedStrategy", ["FeedVocabulary"]),
+        room("HTTPTransport", ["FeedVocabulary", "EventLoop", "CLibcurl"]),
+        room("MediaCache", ["FeedVocabulary", "EventLoop", "CSQLite"]),
+        // Floor 3 to 6: bytes, engines, pages, FFmpeg.
+        room("ResourceLoading", ["FeedVocabulary", "EventLoop", "FeedStrategy", "HTTPTransport", "MediaCache"]),
+        room("Playback", ["FeedVocabulary", "EventLoop", "FeedStrategy", "ResourceLoading"]),
+        room(
+            "FirstFrame",
+            ["FeedVocabulary", "EventLoop", "FeedStrategy", "HTTPTransport", "MediaCache", "ResourceLoading", "Playback"]),
+        room(
+            "FirstFrameFFmpeg",
+            ["FeedVocabulary", "EventLoop", "ResourceLoading", "Playback", "CFFmpeg"]),
+        // Floor 7: the worlds that the product is run in: a shaped server, a simulation.
+        room("Origin", ["FeedVocabulary", "EventLoop", "CMicrohttpd"]),
+        room(
+            "Simulation",
+            [
+                "FeedVocabulary", "EventLoop", "FeedStrategy", "HTTPTransport", "MediaCache", "ResourceLoading",
+                "Playback", "FirstFrame",
+            ]),
+        // Floor 8: the command and the examples.
+        .executableTarget(
+            name: "FirstFrameTool",
+            dependencies: [
+                "FeedVocabulary", "EventLoop", "FeedStrategy", "HTTPTransport", "MediaCache", "ResourceLoading",
+                "Playback", "FirstFrame", "FirstFrameFFmpeg", "Origin",
+            ], swiftSettings: strict),
+    ],
+    swiftLanguageModes: [.v6]
+)

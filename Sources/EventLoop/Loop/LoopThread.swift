@@ -1,0 +1,261 @@
+internal import CLibuv
+import Glibc
+import Synchronization
+
+/// One thread that turns one libuv loop; the executor of every actor of a runtime.
+package final class LoopThread: LoopExecutor, @unchecked Sendable {
+    // @unchecked: libuv memory is touched on the loop thread only, except by uv_async_send,
+    // which libuv documents as safe from any thread while the handle is open; `inbox` guards that.
+    private enum Work {
+        case job(UnownedJob)
+        case body(@Sendable () -> Void)
+    }
+    private enum Life {
+        case running
+        case ended  // uv_run has returned; late work gets a short-lived thread
+        case draining
+    }
+    private struct Inbox {
+        var work: [Work] = []
+        var life = Life.running
+    }
+
+    private let loop = UnsafeMutablePointer<uv_loop_t>.allocate(capacity: 1)
+    private let wakeup = UnsafeMutablePointer<uv_async_t>.allocate(capacity: 1)
+    private let alarm = UnsafeMutablePointer<uv_timer_t>.allocate(capacity: 1)
+    private let inbox = Lock(Inbox())
+    private let timers = Lock(TimerQueue())
+    private let chance: Lock<SplitMix64>
+    private let thread = Lock<WorkerThread?>(nil)
+    private let currentThread = Atomic<UInt>(0)
+    private let isStopping = Atomic<Bool>(false)
+
+    /// Starts the thread.
+    ///
+    /// - Throws: ``LoopError`` when the system has no descriptor or thread left.
+    package init(seed: UInt64? = nil) throws(LoopError) {
+        chance = Lock(SplitMix64(seed: seed ?? UInt64.random(in: .min ... .max)))
+        do throws(LoopError) {
+            try check(uv_loop_init(loop), "uv_loop_init")
+        } catch {
+            loop.deallocate()
+            wakeup.deallocate()
+            alarm.deallocate()
+            throw error
+        }
+        loop.pointee.data = Unmanaged.passUnretained(self).toOpaque()
+        try check(uv_async_init(loop, wakeup) { LoopThread.from($0!.pointee.loop).turn() }, "uv_async_init")
+        try check(uv_timer_init(loop, alarm), "uv_timer_init")
+        let worker = try WorkerThread(named: "ff-loop") { self.run() }
+        thread.withLock { $0 = worker }
+    }
+
+    deinit { loop.deallocate() }
+
+    private static func from(_ loop: UnsafeMutablePointer<uv_loop_t>) -> LoopThread {
+        Unmanaged<LoopThread>.fromOpaque(loop.pointee.data).takeUnretainedValue()
+    }
+
+    /// The C loop, for handles and requests; loop thread only.
+    var handle: UnsafeMutablePointer<uv_loop_t> {
+        checkIsolated()
+        return loop
+    }
+
+    private func run() {
+        // TLS writes to a socket that the peer closed raise SIGPIPE, which would end the host's process.
+        var brokenPipe = sigset_t()
+        sigemptyset(&brokenPipe)
+        sigaddset(&brokenPipe, SIGPIPE)
+        pthread_sigmask(SIG_BLOCK, &brokenPipe, nil)
+        currentThread.store(UInt(pthread_self()), ordering: .releasing)
+        uv_run(loop, UV_RUN_DEFAULT)
+        let code = uv_loop_close(loop)
+        precondition(code == 0, "a handle was still open when the loop closed")
+        currentThread.store(0, ordering: .releasing)
+        // Work that came too late for the loop is run, not lost: an await that began ends.
+        let hasLateWork = inbox.withLock { inbox -> Bool in
+            inbox.life = inbox.work.isEmpty ? .ended : .draining
+            return !inbox.work.isEmpty
+        }
+        if hasLateWork { drain() }
+    }
+
+    private func drain() {
+        currentThread.store(UInt(pthread_self()), ordering: .releasing)
+        while let batch = inbox.withLock({ inbox -> [Work]? in
+            guard !inbox.work.isEmpty else {
+                inbox.life = .ended
+                currentThread.store(0, ordering: .releasing)
+                return nil
+            }
+            defer { inbox.work = [] }
+            return inbox.work
+        }) {
+            perform(batch)
+        }
+    }
+
+    private func submit(_ work: Work) {
+        let startsDrain = inbox.withLock { inbox -> Bool in
+            inbox.work.append(work)
+            switch inbox.life {
+            case .running:
+                // One wake-up per batch, not per job. Under the lock, because the handle closes under it too.
+                if inbox.work.count == 1 { uv_async_send(wakeup) }
+                return false
+            case .ended:
+                inbox.life = .draining
+                return true
+            case .draining: return false
+            }
+        }
+        guard startsDrain else { return }
+        do throws(LoopError) {
+            _ = try WorkerThread(named: "ff-late") { self.drain() }
+        } catch {
+            preconditionFailure("no thread for work that came after the loop ended: \(error)")
+        }
+    }
+
+    package func enqueue(_ job: consuming ExecutorJob) { submit(.job(UnownedJob(job))) }
+    package func post(_ body: @escaping @Sendable () -> Void) { submit(.body(body)) }
+
+    /// Runs what has been enqueued. Work that this batch enqueues waits for the next turn of the loop, so that
+    /// sockets and timers get their share.
+    private func turn() {
+        let batch = inbox.withLock { inbox in
+            defer { inbox.work.removeAll(keepingCapacity: inbox.work.count < 1024) }
+            return inbox.work
+        }
+        perform(batch)
+        if isStopping.load(ordering: .acquiring) { closeOwnHandles() } else { arm() }
+    }
+
+    private func perform(_ batch: [Work]) {
+        for work in batch {
+            switch work {
+            case .job(let job):
+                job.runSynchronously(isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
+            case .body(let body): body()
+            }
+        }
+    }
+
+    // MARK: Time and chance
+
+    package var now: LoopInstant { LoopInstant(offset: .nanoseconds(Int64(uv_hrtime()))) }
+
+    package func random() -> UInt64 { chance.withLock { $0.next() } }
+
+    @discardableResult
+    package func schedule(at due: LoopInstant, _ body: @escaping @Sendable () -> Void) -> LoopTimer {
+        let (timer, isNext) = timers.withLock { timers -> (LoopTimer, Bool) in
+            let timer = timers.insert(at: due, body)
+            return (timer, timers.nextDue() == due)
+        }
+        if isNext {
+            if isIsolatingCurrentContext() == true { arm() } else { submit(.body {}) }  // each turn arms the alarm
+        }
+        return timer
+    }
+
+    package func cancel(_ timer: LoopTimer) { timers.withLock { $0.remove(timer) } }
+
+    /// Sets the one libuv timer to the next due time; libuv counts whole milliseconds, so round up.
+    private func arm() {
+        guard !isStopping.load(ordering: .acquiring), let due = timers.withLock({ $0.nextDue() }) else { return }
+        uv_update_time(loop)
+        let wait = now.duration(to: due).wholeNanoseconds
+        uv_timer_start(
+            alarm, { LoopThread.from($0!.pointee.loop).fireTimers() },
+            wait <= 0 ? 0 : UInt64((wait + 999_999) / 1_000_000), 0)
+    }
+
+    private func fireTimers() {
+        let now = now
+        // At most those due at the start of the turn: a timer that sets a timer waits for the next.
+        while let body = timers.withLock({ $0.popDue(at: now) }) { body() }
+        arm()
+    }
+
+    // MARK: Work off the loop
+
+    private final class Offloaded: Sendable {
+        let work, done: @Sendable () -> Void
+        init(work: @escaping @Sendable () -> Void, done: @escaping @Sendable () -> Void) {
+            (self.work, self.done) = (work, done)
+        }
+    }
+
+    package func offload(_ work: @escaping @Sendable () -> Void, then done: @escaping @Sendable () -> Void) {
+        guard isIsolatingCurrentContext() == true else { return post { self.offload(work, then: done) } }
+        guard isRunning else {  // a drain has no libuv loop any more
+            work()
+            return done()
+        }
+        let request = UnsafeMutablePointer<uv_work_t>.allocate(capacity: 1)
+        request.pointee.data = Unmanaged.passRetained(Offloaded(work: work, done: done)).toOpaque()
+        let code = uv_queue_work(
+            loop, request,
+            { Unmanaged<Offloaded>.fromOpaque($0!.pointee.data).takeUnretainedValue().work() },
+            { request, _ in
+                let offloaded = Unmanaged<Offloaded>.fromOpaque(request!.pointee.data).takeRetainedValue()
+                request!.deallocate()
+                offloaded.done()
+            })
+        precondition(code == 0, "uv_queue_work refused a valid request: \(code)")
+    }
+
+    // MARK: Identity and end
+
+    /// Whether libuv still takes handles and requests.
+    var isRunning: Bool { inbox.withLock { $0.life == .running } }
+
+    package func isIsolatingCurrentContext() -> Bool? {
+        currentThread.load(ordering: .acquiring) == UInt(pthread_self())
+    }
+    package func checkIsolated() { precondition(isIsolatingCurrentContext() == true, "not on the loop thread") }
+
+    /// Ends the loop and waits for its thread; pending timers are forgotten, requests under way are finished first.
+    ///
+    /// Call from outside the loop, once, after everything that owns a handle has closed it. Blocks for one turn.
+    package func stop() {
+        precondition(isIsolatingCurrentContext() == false, "stop() would wait for itself")
+        guard let worker = thread.withLock({ $0.take() }) else { preconditionFailure("stop() was called twice") }
+        isStopping.store(true, ordering: .releasing)
+        inbox.withLock { inbox in
+            inbox.work.append(.body {})
+            if inbox.work.count == 1 { uv_async_send(wakeup) }
+        }
+        worker.join()
+    }
+
+    private func closeOwnHandles() {
+        timers.withLock { $0.removeAll() }
+        inbox.withLock { inbox in
+            wakeup.withMemoryRebound(to: uv_handle_t.self, capacity: 1) { handle in
+                if uv_is_closing(handle) == 0 { uv_close(handle) { $0?.deallocate() } }
+            }
+            inbox.life = .draining  // no wake-up any more: run() drains what comes from now on
+        }
+        alarm.withMemoryRebound(to: uv_handle_t.self, capacity: 1) { handle in
+            if uv_is_closing(handle) == 0 { uv_close(handle) { $0?.deallocate() } }
+        }
+    }
+}
+
+/// A libuv or pthread call that failed. `code` is libuv's (a negative errno).
+package struct LoopError: Error, Hashable, CustomStringConvertible {
+    package let code: Int32, call: String
+    package init(code: Int32, call: String) { (self.code, self.call) = (code, call) }
+    /// The errno behind the code.
+    package var errno: Int32 { -code }
+    package var description: String { "\(String(cString: uv_strerror(code))) (\(call))" }
+}
+
+/// Turns libuv's negative codes into errors.
+@discardableResult func check(_ code: Int32, _ call: String) throws(LoopError) -> Int32 {
+    guard code >= 0 else { throw LoopError(code: code, call: call) }
+    return code
+}

@@ -1,0 +1,76 @@
+package import FeedVocabulary
+
+/// A page's entries in order, and the place where the viewer is.
+package struct PageList: Hashable, Sendable {
+    package private(set) var entries: [EntryID] = []
+    private var positions: [EntryID: Int] = [:]
+    /// The entry that plays, as long as it is in the list.
+    package private(set) var current: EntryID?
+    /// Index of the entry that is played next when nothing is current.
+    package private(set) var anchor = 0
+
+    package init() {}
+
+    package func contains(_ entry: EntryID) -> Bool { positions[entry] != nil }
+
+    /// Entries after the current one; with no current, the anchor's entry and those after it.
+    package var upcoming: ArraySlice<EntryID> {
+        let next = current.flatMap { positions[$0] }.map { $0 + 1 } ?? anchor
+        return next < entries.count ? entries[next...] : []
+    }
+
+    /// Replaces the list; entries that stay are not touched.
+    ///
+    /// - Parameter list: Without repetitions.
+    /// - Returns: Entries that left.
+    package mutating func set(_ list: [EntryID]) -> [EntryID] {
+        let oldPosition = current.flatMap { positions[$0] } ?? anchor
+        let old = entries
+        entries = list
+        reindex()
+        let left = old.filter { positions[$0] == nil }
+        if let current, positions[current] == nil {
+            self.current = nil
+            anchor = min(oldPosition, list.count)
+        } else if current == nil {
+            anchor = min(anchor, list.count)
+        }
+        return left
+    }
+
+    /// - Returns: The identities that were there already, and therefore changed nothing.
+    package mutating func insert(_ list: [EntryID], at index: Int) -> [EntryID] {
+        var added: [EntryID] = [], known: [EntryID] = []
+        for entry in list {
+            if positions[entry] != nil || added.contains(entry) { known.append(entry) } else { added.append(entry) }
+        }
+        if current == nil, index < anchor { anchor += added.count }
+        entries.insert(contentsOf: added, at: index)
+        reindex()
+        return known
+    }
+
+    package mutating func remove(_ entry: EntryID) {
+        guard let index = positions[entry] else { return }
+        entries.remove(at: index)
+        if current == entry {
+            current = nil
+            anchor = index
+        } else if current == nil, index < anchor {
+            anchor -= 1
+        }
+        reindex()
+    }
+
+    package mutating func play(_ entry: EntryID) { current = entry }
+
+    /// Nothing plays any more; the current entry is where the page goes on.
+    package mutating func rest() {
+        if let current, let index = positions[current] { anchor = index }
+        current = nil
+    }
+
+    private mutating func reindex() {
+        positions = Dictionary(uniqueKeysWithValues: entries.enumerated().map { ($1, $0) })
+    }
+}

@@ -1,0 +1,50 @@
+/// How much of the entries after the current one is downloaded ahead, and when.
+///
+/// Source: published short-video guidance (3 clips, 800 KB each, start at 15 s buffered, stop below 5 s). It does not
+/// define KB; here it is 1024 bytes.
+public struct PreloadConfiguration: Hashable, Sendable {
+    /// Entries after the current one. Allowed: `0...10`; 0 turns preloading off.
+    public var count: Int
+    /// Bytes of each entry's head. Allowed: 0 and more; 0 turns preloading off.
+    public var size: Int64
+    /// Seconds of the current entry that must be buffered before preloading starts. Allowed: above `stopBufferLimit`.
+    public var startBufferLimit: Double
+    /// Seconds of the current entry below which running preloads are cancelled. Allowed: 0 and more.
+    public var stopBufferLimit: Double
+
+    /// The published defaults.
+    public init(
+        count: Int = 3, size: Int64 = 800 * 1024, startBufferLimit: Double = 15, stopBufferLimit: Double = 5
+    ) {
+        (self.count, self.size) = (count, size)
+        (self.startBufferLimit, self.stopBufferLimit) = (startBufferLimit, stopBufferLimit)
+    }
+
+    /// Preloads running at the same time.
+    package static let maximumInFlight = 2
+
+    /// - Throws: ``ConfigurationError`` naming the first field outside its allowed values.
+    package func validate() throws(ConfigurationError) {
+        guard (0...10).contains(count) else { throw .outOfRange(field: "count", allowed: "0 to 10") }
+        guard size >= 0 else { throw .outOfRange(field: "size", allowed: "0 and more bytes") }
+        guard stopBufferLimit.isFinite, stopBufferLimit >= 0 else {
+            throw .outOfRange(field: "stopBufferLimit", allowed: "0 and more seconds")
+        }
+        guard startBufferLimit.isFinite, startBufferLimit > stopBufferLimit, startBufferLimit <= 86_400 else {
+            throw .outOfRange(field: "startBufferLimit", allowed: "seconds above stopBufferLimit, at most a day")
+        }
+    }
+}
+
+/// A setting outside its allowed values.
+public enum ConfigurationError: Error, Hashable, CustomStringConvertible, Sendable {
+    /// The named field is not in the range `allowed`.
+    case outOfRange(field: String, allowed: String)
+
+    /// One sentence that says what to change.
+    public var description: String {
+        switch self {
+        case .outOfRange(let field, let allowed): "\(field) is out of range; allowed: \(allowed)"
+        }
+    }
+}

@@ -1,0 +1,72 @@
+package import FeedVocabulary
+
+/// Decides which entries' heads are downloaded now: nearest first, few at a time, nothing while the gate is closed.
+package struct PreloadMachine: Hashable, Sendable {
+    package struct Cancel: Hashable, Sendable {
+        package let entry: EntryID, reason: StrategyReason
+    }
+    package struct Action: Hashable, Sendable {
+        package var starts: [EntryID] = []
+        package var cancels: [Cancel] = []
+    }
+
+    private let count: Int
+    private let isOff: Bool
+    package private(set) var running: [EntryID] = []
+    /// Entries of the window that need no further attempt: stored, or failed for good.
+    private var settled: Set<EntryID> = []
+
+    package init(_ configuration: PreloadConfiguration) {
+        count = configuration.count
+        isOff = configuration.count == 0 || configuration.size == 0
+    }
+
+    /// - Parameters:
+    ///   - upcoming: The entries after the current one, nearest first; as many as there are.
+    ///   - current: The entry that plays: its own preload goes on as its fetch.
+    package mutating func plan(upcoming: some Sequence<EntryID>, current: EntryID?, isGateOpen: Bool) -> Action {
+        var action = Action()
+        guard !isOff else { return action }
+        let window = Array(upcoming.prefix(count))
+        settled.formIntersection(window)
+        for entry in running {
+            if entry == current { continue }
+            if !window.contains(entry) {
+                action.cancels.append(Cancel(entry: entry, reason: .swipe))
+            } else if !isGateOpen {
+                action.cancels.append(Cancel(entry: entry, reason: .watermark))
+            }
+        }
+        running.removeAll { entry in action.cancels.contains { $0.entry == entry } }
+        guard isGateOpen else { return action }
+        for entry in window where running.count < PreloadConfiguration.maximumInFlight {
+            guard !running.contains(entry), !settled.contains(entry) else { continue }
+            running.append(entry)
+            action.starts.append(entry)
+        }
+        return action
+    }
+
+    /// A preload ended by itself, well or with an error that is final.
+    package mutating func ended(_ entry: EntryID) {
+        guard let index = running.firstIndex(of: entry) else { return }
+        running.remove(at: index)
+        settled.insert(entry)
+    }
+
+    /// The entry left the list.
+    ///
+    /// - Returns: Whether its preload runs and has to be cancelled.
+    package mutating func removed(_ entry: EntryID) -> Bool {
+        settled.remove(entry)
+        guard let index = running.firstIndex(of: entry) else { return false }
+        running.remove(at: index)
+        return true
+    }
+
+    /// - Returns: The preloads that have to be cancelled.
+    package mutating func clear() -> [EntryID] {
+        defer { (running, settled) = ([], []) }
+        return running
+    }
+}

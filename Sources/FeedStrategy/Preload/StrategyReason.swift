@@ -1,0 +1,21 @@
+/// Why a strategy started or ended a piece of work.
+public enum StrategyReason: String, Hashable, Sendable {
+    /// The entry is among the next ones.
+    case upcoming
+    /// The host announced the entry.
+    case announced
+    /// The work is done.
+    case finished
+    /// The current entry needs the network.
+    case watermark
+    /// The viewer moved on and the entry is no longer among the next ones.
+    case swipe
+    /// The entry was played, and its fetch became the current entry's.
+    case promoted
+    /// The entry was removed from the list.
+    case removed
+    /// The page was cleared.
+    case pageLeft
+    /// The work failed; the event before says how.
+    case failed
+}

@@ -1,0 +1,100 @@
+public import FeedStrategy
+public import FeedVocabulary
+public import Playback
+
+/// A page's strategies.
+public enum Strategy: Hashable, Sendable {
+    /// Download the heads of the next entries.
+    case preload(PreloadConfiguration)
+    /// Open the next entry in a spare engine and decode its first frame.
+    case preRender
+
+    /// Preloading with the published defaults.
+    public static var preload: Strategy { .preload(PreloadConfiguration()) }
+}
+
+/// What happens on a page, in order.
+public enum PageEvent: Sendable {
+    /// A preload or pre-render began.
+    case started(Work, EntryID, StrategyReason)
+    /// It ended, or was cancelled.
+    case stopped(Work, EntryID, StrategyReason)
+    /// A strategy's work failed; playing is not affected.
+    case workFailed(Work, EntryID, String)
+    /// An entry's first frame was delivered.
+    case firstFrame(PlayMetrics)
+    /// An entry's play is over: another one is played, or the page was cleared.
+    case played(PlayMetrics)
+    /// An entry could not be played.
+    case playFailed(EntryID, String)
+    /// An added entry was there already; nothing changed.
+    case duplicateEntry(EntryID)
+    /// Bytes could not be stored on disk; they are played from memory. Told once a run.
+    case cacheFailed(String)
+
+    /// The kinds of strategy work.
+    public enum Work: String, Sendable {
+        /// Bytes of a head.
+        case preload
+        /// A spare engine.
+        case preRender
+    }
+}
+
+/// How a first frame came to be there.
+public enum ServedAs: String, Hashable, Sendable {
+    /// Nothing of the entry was there.
+    case cold
+    /// Bytes of the entry were on disk.
+    case preloaded
+    /// A spare engine was opening it.
+    case inFlight
+    /// A spare engine held the decoded frame.
+    case preRendered
+}
+
+/// What one play cost.
+public struct PlayMetrics: Sendable {
+    /// Where the time to the first frame went. They add up to it.
+    public struct Phases: Hashable, Sendable {
+        /// Waiting for an engine and for the cache.
+        public var resolve = Duration.zero
+        /// Name, connection, TLS.
+        public var connect = Duration.zero
+        /// From the request to the first byte of the answer.
+        public var firstByte = Duration.zero
+        /// Waiting for the bytes of the first frame.
+        public var firstFrameBytes = Duration.zero
+        /// Reading the container's head.
+        public var open = Duration.zero
+        /// Decoding, and converting where asked.
+        public var decode = Duration.zero
+        /// Handing over.
+        public var deliver = Duration.zero
+    }
+    /// The page.
+    public var page: PageID
+    /// The entry.
+    public var entry: EntryID
+    /// How the first frame came to be there.
+    public var servedAs = ServedAs.cold
+    /// From the call that starts playback to the delivery of the first frame.
+    public var timeToFirstFrame = Duration.zero
+    /// Where that time went.
+    public var phases = Phases()
+    /// What was found in the file.
+    public var media = MediaDescription()
+    /// Bytes of the entry that were on disk at the call.
+    public var preloadedBytes: Int64 = 0
+    /// Whether a connection had to be made for it.
+    public var usedNewConnection = false
+    /// Times that bytes were missing during the play.
+    public var stallCount = 0
+    /// How long they were missing in all.
+    public var stalledTime = Duration.zero
+    /// Frames that were late or not taken.
+    public var droppedFrames = 0
+    /// Frames that were delivered.
+    public var deliveredFrames = 0
+    init(page: PageID, entry: EntryID) { (self.page, self.entry) = (page, entry) }
+}

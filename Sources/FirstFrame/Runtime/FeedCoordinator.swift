@@ -1,0 +1,83 @@
+import EventLoop
+import FeedStrategy
+import FeedVocabulary
+
+/// Carries out page switches: one at a time, the old owner cleared before the new one is enabled.
+actor FeedCoordinator {
+    nonisolated private let loop: any LoopExecutor
+    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    private struct WeakPage { weak var page: FeedPage? }
+
+    private var machine = CoordinatorMachine()
+    private var pages: [PageID: WeakPage] = [:]
+    private var turns: [CoordinatorMachine.Ticket: CheckedContinuation<Void, any Error>] = [:]
+    private var isStopped = false
+
+    init(on loop: any LoopExecutor) { self.loop = loop }
+
+    var owner: PageID? { machine.owner }
+
+    func register(_ page: FeedPage) throws(FeedError) {
+        guard !isStopped else { throw .stopped }
+        guard pages[page.id]?.page == nil else { throw .pageExists(page.id) }
+        pages = pages.filter { $0.value.page != nil }
+        pages[page.id] = WeakPage(page: page)
+    }
+
+    func enter(_ page: FeedPage) async throws {
+        guard !isStopped else { throw FeedError.stopped }
+        guard pages[page.id]?.page === page else { throw FeedError.foreignPage(page.id) }
+        let (ticket, request) = machine.request(page.id)
+        if case .waits(let superseded) = request {
+            if let superseded { turns.removeValue(forKey: superseded)?.resume(throwing: FeedError.superseded) }
+            try await waitForTurn(ticket)
+        }
+        defer { finish(ticket) }
+        if let owner = machine.owner, owner != page.id { await pages[owner]?.page?.clear() }
+        // A page that went away while it owned has nothing left to clear.
+        if let owner = machine.owner, owner != page.id { machine.cleared(owner) }
+        guard !isStopped else { throw FeedError.stopped }
+        try await page.enter()
+    }
+
+    private func waitForTurn(_ ticket: CoordinatorMachine.Ticket) async throws {
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+                if Task.isCancelled, machine.withdraw(ticket) { return continuation.resume(throwing: CancellationError()) }
+                turns[ticket] = continuation
+            }
+        } onCancel: {
+            loop.post { self.assumeIsolated { $0.withdraw(ticket) } }
+        }
+    }
+
+    private func withdraw(_ ticket: CoordinatorMachine.Ticket) {
+        if machine.withdraw(ticket) { turns.removeValue(forKey: ticket)?.resume(throwing: CancellationError()) }
+    }
+
+    private func finish(_ ticket: CoordinatorMachine.Ticket) {
+        if let next = machine.finished(ticket) { turns.removeValue(forKey: next)?.resume() }
+    }
+
+    /// A page wants to enable its strategies by itself.
+    func claim(_ page: PageID) throws(FeedError) {
+        guard !isStopped else { throw .stopped }
+        if let other = machine.claim(page) {
+            guard pages[other]?.page == nil else { throw .ownedByOther(other) }
+            machine.cleared(other)
+            _ = machine.claim(page)
+        }
+    }
+
+    func cleared(_ page: PageID) { machine.cleared(page) }
+
+    func clearAll() async { for page in pages.values { await page.page?.clear() } }
+
+    func shutdown() async {
+        isStopped = true
+        for turn in turns.values { turn.resume(throwing: FeedError.stopped) }
+        turns = [:]
+        await clearAll()
+        for page in pages.values { page.page?.events.channel.finish() }
+    }
+}

@@ -1,0 +1,162 @@
+internal import CFFmpeg
+import Playback
+
+/// One open file on its decode thread: packets in, frames and sound out. Never leaves that thread.
+final class DecodeSession {
+    enum Step {
+        case video(VideoFrame)
+        case audio(AudioBuffer)
+        case videoEnded
+        case audioEnded
+        /// Something was read or fed; ask again.
+        case progressed
+    }
+
+    /// Packets of one track held while the other one's are looked for; a file that needs more is not interleaved.
+    private static let largestBacklog = 64 * 1024 * 1024
+
+    let demuxer: Demuxer
+    private let options: EngineOptions
+    private let name: String
+    private let videoDecoder: Decoder?
+    private let audioDecoder: Decoder?
+    private let frames: FrameMaker
+    private let sounds = SoundMaker()
+    private let rotation: Int
+    private var videoPackets = PacketQueue()
+    private var audioPackets = PacketQueue()
+    private let packet = av_packet_alloc()
+    private var isAtEnd = false
+    private var isVideoDraining = false
+    private var isAudioDraining = false
+    /// The held frame is decoded again when play begins, and not shown twice.
+    private var skipsFrameAt: Duration?
+
+    var hasVideo: Bool { videoDecoder != nil }
+    var hasAudio: Bool { audioDecoder != nil }
+
+    init(_ input: MediaInput, options: EngineOptions) throws {
+        (self.options, name) = (options, input.name)
+        demuxer = try Demuxer(input)
+        do throws(FFmpegError) {
+            videoDecoder = try demuxer.video.map { stream throws(FFmpegError) in try Decoder(stream) }
+            audioDecoder = try demuxer.audio.map { stream throws(FFmpegError) in try Decoder(stream) }
+        } catch {
+            throw PlaybackError.decoding(name: input.name, reason: error.description)
+        }
+        frames = FrameMaker(target: options.pixelFormat)
+        rotation = demuxer.video.map { Demuxer.rotation(of: $0) } ?? 0
+        if options.startTime > .zero { try demuxer.seek(to: options.startTime) }
+    }
+
+    deinit {
+        var packet = packet
+        av_packet_free(&packet)
+    }
+
+    // MARK: First frame
+
+    /// The frame of the start time, from as few packets as the codec allows; `nil` for media without video.
+    func firstFrame() throws -> VideoFrame? {
+        guard let videoDecoder else { return nil }
+        while videoPackets.isEmpty { guard try readPacket() else { throw PlaybackError.truncated(name: name) } }
+        if options.startTime == .zero, let first = videoPackets.first, isPlainKeyFrame(first) {
+            // A key frame alone, then a drain: a codec with reordering would wait for the packets that follow it.
+            // Measured to give the same picture; the key frame is decoded once more when play begins.
+            if videoDecoder.send(first), videoDecoder.send(nil), let frame = try videoDecoder.receive(makeFrame) {
+                videoDecoder.flush()
+                skipsFrameAt = frame.presentationTime
+                return frame
+            }
+            videoDecoder.flush()
+        }
+        while true {
+            switch try videoStep() {
+            case .video(let frame):
+                if frame.presentationTime + max(frame.duration, .microseconds(1)) > options.startTime { return frame }
+            case .videoEnded: throw PlaybackError.truncated(name: name)
+            case .audio, .audioEnded, .progressed: continue
+            }
+        }
+    }
+
+    /// Whether the packet gives the first picture by itself. A packet outside the edit list gives none.
+    private func isPlainKeyFrame(_ packet: UnsafeMutablePointer<AVPacket>) -> Bool {
+        packet.pointee.flags & AV_PKT_FLAG_KEY != 0 && packet.pointee.flags & AV_PKT_FLAG_DISCARD == 0
+    }
+
+    /// Presentation time of the first sound that has been read, if any.
+    var firstSoundTime: Duration? {
+        guard let audio = demuxer.audio, let first = audioPackets.first, first.pointee.pts != ff_no_timestamp else { return nil }
+        return max(.zero, duration(first.pointee.pts, audio.pointee.time_base))
+    }
+
+    // MARK: Steps
+
+    func videoStep() throws -> Step {
+        guard let videoDecoder else { return .videoEnded }
+        if let frame = try videoDecoder.receive(makeFrame) {
+            if skipsFrameAt == frame.presentationTime {
+                skipsFrameAt = nil
+                return .progressed
+            }
+            return .video(frame)
+        }
+        if isVideoDraining { return .videoEnded }
+        if let packet = videoPackets.first {
+            if videoDecoder.send(packet) { videoPackets.removeFirst() }
+        } else if try !readPacket() {
+            isVideoDraining = true
+            _ = videoDecoder.send(nil)
+        }
+        return .progressed
+    }
+
+    func audioStep() throws -> Step {
+        guard let audioDecoder else { return .audioEnded }
+        let buffer = try audioDecoder.receive { frame -> AudioBuffer? in
+            try sounds.make(frame, presentationTime: time(of: frame, audioDecoder))
+        }
+        if let buffer { return buffer.map { .audio($0) } ?? .progressed }
+        if isAudioDraining { return .audioEnded }
+        if let packet = audioPackets.first {
+            if audioDecoder.send(packet) { audioPackets.removeFirst() }
+        } else if try !readPacket() {
+            isAudioDraining = true
+            _ = audioDecoder.send(nil)
+        }
+        return .progressed
+    }
+
+    /// Reads one packet into its queue; false at the end of the file.
+    private func readPacket() throws -> Bool {
+        guard let packet, !isAtEnd else { return false }
+        guard try demuxer.read(packet) else {
+            isAtEnd = true
+            return false
+        }
+        if let video = demuxer.video, packet.pointee.stream_index == video.pointee.index {
+            videoPackets.append(moving: packet)
+        } else if let audio = demuxer.audio, packet.pointee.stream_index == audio.pointee.index {
+            audioPackets.append(moving: packet)
+        } else {
+            av_packet_unref(packet)
+        }
+        guard videoPackets.bytes + audioPackets.bytes <= Self.largestBacklog else {
+            throw PlaybackError.decoding(name: name, reason: "its tracks are not interleaved")
+        }
+        return true
+    }
+
+    private func time(of frame: UnsafeMutablePointer<AVFrame>, _ decoder: Decoder) -> Duration {
+        let stamp = frame.pointee.best_effort_timestamp
+        return stamp == ff_no_timestamp ? .zero : duration(stamp, decoder.timeBase)
+    }
+
+    private func makeFrame(_ frame: UnsafeMutablePointer<AVFrame>) throws(FFmpegError) -> VideoFrame {
+        guard let videoDecoder else { throw FFmpegError(code: ff_error_invalid, call: "receive") }
+        return try frames.make(
+            frame, presentationTime: time(of: frame, videoDecoder),
+            duration: duration(frame.pointee.pkt_duration, videoDecoder.timeBase), rotation: rotation)
+    }
+}

@@ -1,0 +1,179 @@
+import EventLoop
+import Playback
+import ResourceLoading
+
+/// The thread of one engine: it may block on bytes and on decoding, and hands what it made to the loop.
+final class DecodeWorker: Sendable {
+    struct Opened: Sendable {
+        let description: MediaDescription
+        let index: MediaIndex
+        let firstFrame: VideoFrame?
+        let startPosition: Duration
+        let hasAudio: Bool
+    }
+    private struct Shared {
+        var isStopping = false
+        var isPlaying = false
+        var video: [VideoFrame] = []
+        var audio: [AudioBuffer] = []
+        var audioAhead = Duration.zero
+        var isVideoDone = false
+        var isAudioDone = false
+        var failure: (any Error)?
+        var readOffset: Int64 = 0
+        var isNoticeDue = true
+    }
+
+    /// Frames decoded ahead: enough to ride over one slow frame, few enough to stay small (8 MB of 720p).
+    private static let framesAhead = 6
+    private static let soundAhead = Duration.seconds(1)
+
+    private let shared = Lock(Shared())
+    private let input: MediaInput
+    private let options: EngineOptions
+    private let loop: any LoopExecutor
+    private let thread = Lock<WorkerThread?>(nil)
+
+    init(_ input: MediaInput, options: EngineOptions, loop: any LoopExecutor) {
+        (self.input, self.options, self.loop) = (input, options, loop)
+    }
+
+    /// Starts the thread.
+    ///
+    /// - Parameters:
+    ///   - opened: Told once, on the loop, when the first frame is there or nothing will come.
+    ///   - decoded: Told, on the loop, when there is something new to take.
+    func start(
+        opened: @escaping @Sendable (Result<Opened, any Error>) -> Void, decoded: @escaping @Sendable () -> Void
+    ) throws(LoopError) {
+        let worker = try WorkerThread(named: "ff-decode") { self.run(opened, decoded) }
+        thread.withLock { $0 = worker }
+    }
+
+    /// Makes the thread end soon, wherever it waits. Any thread.
+    func interrupt() {
+        shared.withLockNotifying { $0.isStopping = true }
+        input.reader.interrupt()
+    }
+
+    /// Blocks until the thread has ended; off the loop.
+    func join() { thread.withLock { $0.take() }?.join() }
+
+    func play() { shared.withLockNotifying { $0.isPlaying = true } }
+
+    // MARK: What the loop takes
+
+    struct Front {
+        var video: Duration?
+        var nextVideo: Duration?
+        var audio: Duration?
+        var isVideoDone: Bool
+        var isAudioDone: Bool
+        var failure: (any Error)?
+        var readOffset: Int64
+        var queuedFrames: Int
+    }
+
+    /// What can be taken now; a notice comes when that changes.
+    func front() -> Front {
+        shared.withLock { shared in
+            shared.isNoticeDue = true
+            return Front(
+                video: shared.video.first?.presentationTime, nextVideo: shared.video.dropFirst().first?.presentationTime,
+                audio: shared.audio.first?.presentationTime, isVideoDone: shared.isVideoDone && shared.video.isEmpty,
+                isAudioDone: shared.isAudioDone && shared.audio.isEmpty, failure: shared.failure,
+                readOffset: shared.readOffset, queuedFrames: shared.video.count)
+        }
+    }
+    func takeVideo() -> VideoFrame? {
+        shared.withLockNotifying { $0.video.isEmpty ? nil : $0.video.removeFirst() }
+    }
+    func takeAudio() -> AudioBuffer? {
+        shared.withLockNotifying { shared in
+            guard !shared.audio.isEmpty else { return nil }
+            let buffer = shared.audio.removeFirst()
+            shared.audioAhead -= buffer.duration
+            return buffer
+        }
+    }
+
+    // MARK: The thread
+
+    private func run(
+        _ opened: @escaping @Sendable (Result<Opened, any Error>) -> Void, _ decoded: @escaping @Sendable () -> Void
+    ) {
+        do {
+            let start = loop.now
+            let session = try DecodeSession(input, options: options)
+            let openTime = start.duration(to: loop.now)
+            let openWait = input.reader.waitedTime
+            let first = try session.firstFrame()
+            var description = session.demuxer.description
+            description.waitTime = input.reader.waitedTime
+            description.openTime = openTime - openWait
+            description.decodeTime = start.duration(to: loop.now) - openTime - (description.waitTime - openWait)
+            if let first { (description.width, description.height) = (first.width, first.height) }
+            let times = [first?.presentationTime, session.firstSoundTime].compactMap { $0 }
+            let result = Opened(
+                description: description, index: session.demuxer.index(), firstFrame: first,
+                startPosition: options.startTime > .zero ? options.startTime : times.min() ?? .zero,
+                hasAudio: session.hasAudio)
+            loop.post { opened(.success(result)) }
+            decode(session, decoded)
+        } catch {
+            loop.post { opened(.failure(error)) }
+        }
+    }
+
+    private enum Job {
+        case stop
+        case work(video: Bool, audio: Bool)
+    }
+
+    private func decode(_ session: DecodeSession, _ decoded: @escaping @Sendable () -> Void) {
+        shared.withLock { shared in
+            shared.isVideoDone = !session.hasVideo
+            shared.isAudioDone = !session.hasAudio
+        }
+        while true {
+            let job = shared.waitWithLock { shared -> Job? in
+                if shared.isStopping || (shared.isVideoDone && shared.isAudioDone) { return .stop }
+                guard shared.isPlaying else { return nil }
+                let video = !shared.isVideoDone && shared.video.count < Self.framesAhead
+                let audio = !shared.isAudioDone && shared.audioAhead < Self.soundAhead
+                return video || audio ? .work(video: video, audio: audio) : nil
+            }
+            guard case .work(let video, let audio) = job else { return }
+            do {
+                if video { accept(try session.videoStep(), session, decoded) }
+                if audio { accept(try session.audioStep(), session, decoded) }
+            } catch {
+                shared.withLock { shared in
+                    shared.failure = error
+                    (shared.isVideoDone, shared.isAudioDone) = (true, true)
+                }
+                loop.post(decoded)
+                return
+            }
+        }
+    }
+
+    private func accept(_ step: DecodeSession.Step, _ session: DecodeSession, _ decoded: @escaping @Sendable () -> Void) {
+        let offset = session.demuxer.readOffset
+        let mustTell = shared.withLock { shared -> Bool in
+            shared.readOffset = offset
+            switch step {
+            case .progressed: return false
+            case .video(let frame): shared.video.append(frame)
+            case .audio(let buffer):
+                shared.audio.append(buffer)
+                shared.audioAhead += buffer.duration
+            case .videoEnded: shared.isVideoDone = true
+            case .audioEnded: shared.isAudioDone = true
+            }
+            defer { shared.isNoticeDue = false }
+            return shared.isNoticeDue
+        }
+        if mustTell { loop.post(decoded) }
+    }
+}

@@ -1,0 +1,45 @@
+internal import CFFmpeg
+
+/// One libavcodec decoder. Decode thread only.
+final class Decoder {
+    private var context: UnsafeMutablePointer<AVCodecContext>?
+    private let frame = av_frame_alloc()
+    let timeBase: AVRational
+    /// Pictures with more samples than this are refused before memory is taken for them.
+    private static let maximumSamples: Int64 = 8192 * 4352
+
+    init(_ stream: UnsafeMutablePointer<AVStream>, threads: Int32 = 1) throws(FFmpegError) {
+        timeBase = stream.pointee.time_base
+        guard let codec = avcodec_find_decoder(stream.pointee.codecpar.pointee.codec_id) else {
+            throw FFmpegError(code: ff_error_invalid, call: "avcodec_find_decoder")
+        }
+        context = avcodec_alloc_context3(codec)
+        guard let context else { throw FFmpegError(code: -12, call: "avcodec_alloc_context3") }
+        try check(avcodec_parameters_to_context(context, stream.pointee.codecpar), "avcodec_parameters_to_context")
+        context.pointee.pkt_timebase = timeBase
+        context.pointee.thread_count = threads
+        context.pointee.max_pixels = Self.maximumSamples
+        try check(avcodec_open2(context, codec, nil), "avcodec_open2")
+    }
+
+    deinit {
+        avcodec_free_context(&context)
+        var frame = frame
+        av_frame_free(&frame)
+    }
+
+    /// Gives a packet, or `nil` for "no more will come".
+    ///
+    /// - Returns: Whether it was taken; when not, frames have to be received first. A corrupt packet counts as taken.
+    func send(_ packet: UnsafeMutablePointer<AVPacket>?) -> Bool { avcodec_send_packet(context, packet) != ff_error_again }
+
+    /// Lends the next frame to `body`; `nil` when more packets are needed, or after the last frame.
+    func receive<Result>(_ body: (UnsafeMutablePointer<AVFrame>) throws -> Result) rethrows -> Result? {
+        guard let frame, avcodec_receive_frame(context, frame) >= 0 else { return nil }
+        defer { av_frame_unref(frame) }
+        return try body(frame)
+    }
+
+    /// Forgets what was given, to begin at a key frame again.
+    func flush() { avcodec_flush_buffers(context) }
+}

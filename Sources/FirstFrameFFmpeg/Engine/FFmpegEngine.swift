@@ -1,0 +1,277 @@
+import EventLoop
+import Playback
+import ResourceLoading
+
+/// One clip on FFmpeg: a decode thread makes frames, this actor hands them out at their time.
+actor FFmpegEngine: PlayerEngine {
+    nonisolated private let loop: any LoopExecutor
+    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    nonisolated let frames: EngineStream<VideoFrame>
+    nonisolated let audio: EngineStream<AudioBuffer>
+    nonisolated let events: EngineStream<EngineEvent>
+
+    /// Frames waiting for the host; more than this and the host is too slow, so the oldest goes.
+    private static let framesWaiting = 4
+    private static let soundsWaiting = 64
+    private static let eventsWaiting = 64
+    /// How long before its time a piece of sound is handed out.
+    private static let soundLead = Duration.milliseconds(200)
+    /// How much must be buffered again before a stalled clock goes on.
+    private static let resumeAhead = Duration.milliseconds(500)
+    private static let stallPoll = Duration.milliseconds(20)
+
+    private var machine = EngineMachine()
+    private var clock = PlaybackClock(at: .zero)
+    private var options = EngineOptions()
+    private var input: MediaInput?
+    private var worker: DecodeWorker?
+    private var index = MediaIndex()
+    private var heldFrame: VideoFrame?
+    private var hasAudio = false
+    private var opening: CheckedContinuation<DecodeWorker.Opened, any Error>?
+    private var timer: LoopTimer?
+    private var stallStart: LoopInstant?
+    private var stallCount = 0
+    private var stalledTime = Duration.zero
+    private var readOffset: Int64 = 0
+    private var deliveredFrames = 0
+    private var lateFrames = 0
+    /// Where what was delivered so far ends.
+    private var deliveredUntil = Duration.zero
+    private var stopping: Task<Void, Never>?
+
+    init(_ environment: EngineEnvironment) {
+        loop = environment.loop
+        frames = EngineStream(EngineChannel(capacity: Self.framesWaiting))
+        audio = EngineStream(EngineChannel(capacity: Self.soundsWaiting))
+        events = EngineStream(EngineChannel(capacity: Self.eventsWaiting))
+    }
+
+    // MARK: Opening
+
+    func open(_ input: MediaInput, options: EngineOptions) async throws -> MediaDescription {
+        try machine.open()
+        (self.input, self.options) = (input, options)
+        let worker = DecodeWorker(input, options: options, loop: loop)
+        self.worker = worker
+        do {
+            let opened = try await withTaskCancellationHandler {
+                try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<DecodeWorker.Opened, any Error>) in
+                    opening = continuation
+                    do throws(LoopError) {
+                        try worker.start { result in
+                            self.assumeIsolated { $0.finishOpening(result) }
+                        } decoded: {
+                            self.assumeIsolated { $0.pump() }
+                        }
+                    } catch {
+                        finishOpening(.failure(error))
+                    }
+                }
+            } onCancel: {
+                worker.interrupt()
+            }
+            try Task.checkCancellation()
+            guard machine.opened() else { throw PlaybackError.stopped }
+            (index, heldFrame, hasAudio) = (opened.index, opened.firstFrame, opened.hasAudio)
+            clock = PlaybackClock(at: opened.startPosition)
+            deliveredUntil = opened.startPosition
+            return opened.description
+        } catch {
+            let wasStopped = machine.state == .stopped
+            await stop()
+            if Task.isCancelled { throw CancellationError() }
+            throw wasStopped ? PlaybackError.stopped : (error as? FFmpegError).map {
+                PlaybackError.decoding(name: input.name, reason: $0.description)
+            } ?? error
+        }
+    }
+
+    private func finishOpening(_ result: Result<DecodeWorker.Opened, any Error>) {
+        opening.take()?.resume(with: result)
+    }
+
+    // MARK: Control
+
+    func play() async throws {
+        guard try machine.play() else { return }
+        worker?.play()
+        if options.pacing == .none {
+            frames.channel.onRoom { [weak self] in self?.pumpSoon() }
+            audio.channel.onRoom { [weak self] in self?.pumpSoon() }
+        }
+        if let first = heldFrame.take() { deliver(first) }
+        clock.start(at: loop.now)
+        pump()
+    }
+
+    private nonisolated func pumpSoon() { loop.post { self.assumeIsolated { $0.pump() } } }
+
+    func pause() async throws {
+        guard try machine.pause() else { return }
+        if let timer { loop.cancel(timer) }
+        stallStart = nil
+        clock.stop(at: loop.now)
+    }
+
+    func status() async -> EngineStatus {
+        var status = EngineStatus()
+        status.position = min(clock.position(at: loop.now), index.duration ?? .seconds(Int64.max / 2))
+        status.isBufferedAheadExact = index.isExact
+        status.isStalled = stallStart != nil
+        status.stallCount = stallCount
+        status.stalledTime = stalledTime + (stallStart?.duration(to: loop.now) ?? .zero)
+        status.droppedFrames = lateFrames + frames.channel.droppedCount
+        status.deliveredFrames = deliveredFrames
+        if let input, machine.state != .stopped {
+            status.isComplete = input.reader.isComplete
+            status.bufferedAhead = bufferedAhead(status.position)
+        }
+        return status
+    }
+
+    private func bufferedAhead(_ position: Duration) -> Duration {
+        guard let input else { return .zero }
+        return index.bufferedAhead(from: position, readOffset: readOffset) { input.reader.contiguousEnd(from: $0) }
+    }
+
+    func stop() async {
+        if machine.stop() {
+            if let timer { loop.cancel(timer) }
+            frames.channel.finish()
+            audio.channel.finish()
+            events.channel.finish()
+            finishOpening(.failure(PlaybackError.stopped))
+            heldFrame = nil
+            stopping = loop.spawn { await self.release() }
+        }
+        await stopping?.value
+    }
+
+    private func release() async {
+        if let worker {
+            worker.interrupt()
+            try? await loop.offload { worker.join() }
+        }
+        worker = nil
+        await input?.reader.close()
+        input = nil
+    }
+
+    // MARK: Delivery
+
+    private func deliver(_ frame: VideoFrame) {
+        deliveredFrames += 1
+        deliveredUntil = max(deliveredUntil, frame.presentationTime + frame.duration)
+        frames.channel.send(frame)
+        if deliveredFrames == 1 { events.channel.send(.firstFrame) }
+    }
+
+    private func deliver(_ buffer: AudioBuffer) {
+        deliveredUntil = max(deliveredUntil, buffer.presentationTime + buffer.duration)
+        if options.audio == .host { audio.channel.send(buffer) }  // else the null output has played it
+    }
+
+    /// Hands out what is due and sets the timer for what is next.
+    private func pump() {
+        guard machine.state == .playing, let worker else { return }
+        if let timer { loop.cancel(timer) }
+        timer = nil
+        options.pacing == .clock ? pumpByClock(worker) : pumpByDemand(worker)
+    }
+
+    private func pumpByDemand(_ worker: DecodeWorker) {
+        while true {
+            let front = worker.front()
+            readOffset = front.readOffset
+            var isBusy = false
+            if front.video != nil, frames.channel.hasRoom, let frame = worker.takeVideo() {
+                deliver(frame)
+                isBusy = true
+            }
+            if front.audio != nil, options.audio == .null || audio.channel.hasRoom, let buffer = worker.takeAudio() {
+                deliver(buffer)
+                isBusy = true
+            }
+            if front.isVideoDone, front.isAudioDone { return finish(front.failure) }
+            if !isBusy { return }
+        }
+    }
+
+    private func pumpByClock(_ worker: DecodeWorker) {
+        if stallStart != nil { return checkStall(worker) }
+        while true {
+            let front = worker.front()
+            let now = loop.now
+            let position = clock.position(at: now)
+            readOffset = front.readOffset
+            if let time = front.audio, time - Self.soundLead <= position, let buffer = worker.takeAudio() {
+                deliver(buffer)
+                continue
+            }
+            if let time = front.video, time <= position, let frame = worker.takeVideo() {
+                // A frame whose successor is due too would only be seen too late; the sound never waits for it.
+                if let next = front.nextVideo, next <= position { lateFrames += 1 } else { deliver(frame) }
+                continue
+            }
+            var wakeups: [Duration] = []
+            if let time = front.audio { wakeups.append(time - Self.soundLead) }
+            if let time = front.video { wakeups.append(time) }
+            if front.isVideoDone && front.isAudioDone {
+                if position >= deliveredUntil || front.failure != nil { return finish(front.failure) }
+                wakeups.append(deliveredUntil)
+            } else if isStarving(front) {
+                if position >= deliveredUntil { return stall(at: deliveredUntil) }
+                wakeups.append(deliveredUntil)
+            }
+            if let next = wakeups.min(), let due = clock.instant(of: next) {
+                timer = loop.schedule(at: due) { [weak self] in self?.assumeIsolated { $0.pump() } }
+            }
+            return
+        }
+    }
+
+    /// Whether nothing is left to show because bytes are missing, not because decoding is slow.
+    private func isStarving(_ front: DecodeWorker.Front) -> Bool {
+        guard let input, front.video == nil && front.audio == nil || front.queuedFrames == 0 && !front.isVideoDone else { return false }
+        if let length = input.reader.length, front.readOffset >= length { return false }
+        return input.reader.contiguousEnd(from: front.readOffset) == front.readOffset
+    }
+
+    private func stall(at position: Duration) {
+        clock.freeze(at: position)
+        stallStart = loop.now
+        stallCount += 1
+        events.channel.send(.stalled)
+        scheduleStallCheck()
+    }
+
+    private func scheduleStallCheck() {
+        timer = loop.schedule(at: loop.now.advanced(by: Self.stallPoll)) { [weak self] in self?.assumeIsolated { $0.pump() } }
+    }
+
+    private func checkStall(_ worker: DecodeWorker) {
+        let front = worker.front()
+        readOffset = front.readOffset
+        if let failure = front.failure { return finish(failure) }
+        let isOver = front.isVideoDone && front.isAudioDone
+        let hasSomething = front.video != nil || (front.isVideoDone && front.audio != nil)
+        let position = clock.position(at: loop.now)
+        let isReady = hasSomething && (input?.reader.isComplete == true || bufferedAhead(position) >= Self.resumeAhead)
+        guard isOver || isReady, let start = stallStart.take() else { return scheduleStallCheck() }
+        stalledTime += start.duration(to: loop.now)
+        events.channel.send(.resumed(after: start.duration(to: loop.now)))
+        clock.start(at: loop.now)
+        pumpByClock(worker)
+    }
+
+    private func finish(_ failure: (any Error)?) {
+        machine.end()
+        clock.stop(at: loop.now)
+        stallStart = nil
+        events.channel.send(failure.map { .failed("\($0)") } ?? .ended)
+        frames.channel.finish()
+        audio.channel.finish()
+        events.channel.finish()
+    }
+}

@@ -1,0 +1,83 @@
+internal import CFFmpeg
+public import Playback
+
+extension VideoFrame {
+    /// The same picture in another format, with its colour matrix and range kept.
+    ///
+    /// - Returns: The frame itself when it has that format already.
+    /// - Throws: ``PlaybackError/decoding(name:reason:)`` when libswscale refuses.
+    public func converted(to format: PixelFormat) throws(PlaybackError) -> VideoFrame {
+        if format == pixelFormat { return self }
+        do throws(FFmpegError) {
+            var copy = try avFrame()
+            defer { av_frame_free(&copy) }
+            guard let copy else { return self }
+            return try FrameMaker(target: format).make(
+                copy, presentationTime: presentationTime, duration: duration, rotation: rotation)
+        } catch {
+            throw .decoding(name: "the frame", reason: error.description)
+        }
+    }
+
+    /// The picture as a PNG file, without its rotation applied.
+    ///
+    /// - Throws: ``PlaybackError/decoding(name:reason:)`` when libavcodec has no PNG encoder.
+    public func png() throws(PlaybackError) -> [UInt8] {
+        let rgba = try converted(to: .rgba)
+        do throws(FFmpegError) { return try rgba.encodedPNG() } catch {
+            throw .decoding(name: "the frame", reason: error.description)
+        }
+    }
+
+    /// An AVFrame with a reference to the same memory, or a copy of it; the caller frees it.
+    private func avFrame() throws(FFmpegError) -> UnsafeMutablePointer<AVFrame>? {
+        if let storage = storage as? FFmpegFrame, let pointer = storage.pointer { return av_frame_clone(pointer) }
+        var frame = av_frame_alloc()
+        guard let target = frame else { throw FFmpegError(code: -12, call: "av_frame_alloc") }
+        target.pointee.format = pixelFormat.ffmpeg.rawValue
+        (target.pointee.width, target.pointee.height) = (Int32(width), Int32(height))
+        do throws(FFmpegError) {
+            try check(av_frame_get_buffer(target, 0), "av_frame_get_buffer")
+        } catch {
+            av_frame_free(&frame)
+            throw error
+        }
+        for (index, plane) in planes.enumerated() {
+            withPlane(index) { source in
+                let row = withUnsafePointer(to: &target.pointee.data) {
+                    UnsafeRawPointer($0).assumingMemoryBound(to: UnsafeMutablePointer<UInt8>?.self)[index]
+                }
+                let stride = withUnsafePointer(to: &target.pointee.linesize) {
+                    UnsafeRawPointer($0).assumingMemoryBound(to: Int32.self)[index]
+                }
+                guard let row else { return }
+                for line in 0..<plane.rows {
+                    UnsafeMutableRawPointer(row + line * Int(stride))
+                        .copyMemory(from: source.baseAddress! + line * plane.stride, byteCount: plane.rowBytes)
+                }
+            }
+        }
+        return frame
+    }
+
+    private func encodedPNG() throws(FFmpegError) -> [UInt8] {
+        guard let codec = avcodec_find_encoder(AV_CODEC_ID_PNG) else {
+            throw FFmpegError(code: ff_error_invalid, call: "avcodec_find_encoder")
+        }
+        var context = avcodec_alloc_context3(codec)
+        defer { avcodec_free_context(&context) }
+        guard let context else { throw FFmpegError(code: -12, call: "avcodec_alloc_context3") }
+        (context.pointee.width, context.pointee.height) = (Int32(width), Int32(height))
+        context.pointee.pix_fmt = AV_PIX_FMT_RGBA
+        context.pointee.time_base = AVRational(num: 1, den: 1)
+        try check(avcodec_open2(context, codec, nil), "avcodec_open2")
+        var frame = try avFrame()
+        defer { av_frame_free(&frame) }
+        try check(avcodec_send_frame(context, frame), "avcodec_send_frame")
+        var packet = av_packet_alloc()
+        defer { av_packet_free(&packet) }
+        guard let packet else { throw FFmpegError(code: -12, call: "av_packet_alloc") }
+        try check(avcodec_receive_packet(context, packet), "avcodec_receive_packet")
+        return Array(UnsafeBufferPointer(start: packet.pointee.data, count: Int(packet.pointee.size)))
+    }
+}

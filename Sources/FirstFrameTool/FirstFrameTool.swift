@@ -1,0 +1,87 @@
+import Dispatch
+import FirstFrame
+import Foundation
+
+@main enum FirstFrameTool {
+    static let help = """
+        firstframe: feeds of short clips, headless
+
+          firstframe demo                 the demo: two tabs over a slow network, with and without the strategies
+              --clips DIR                   where its clips are made once (default: the user's cache directory)
+          firstframe run SCRIPT           a script of pages, sources and steps (JSON5; see Examples/two-tabs.json5)
+          firstframe play URL...          plays each URL to its end
+              --snapshot FILE               writes the first frame of the last URL as PNG
+          firstframe origin DIR           serves a folder on loopback over a shaped network, until interrupted
+              --port N                      port (default: a free one)
+              --rtt MS                      round-trip time (default: 0)
+              --mbit N                      megabits a second (default: unlimited)
+          firstframe help, firstframe version
+
+        everywhere:
+          --json                          one JSON object on standard output, words on standard error
+          --cache DIR                     cache directory (play: $XDG_CACHE_HOME/firstframe; run, demo: an empty one)
+
+        exit status: 0 when all went well, 1 when something could not be played, 2 for a wrong command line or script,
+        130 when interrupted
+        """
+
+    static func main() async {
+        signal(SIGPIPE, SIG_IGN)
+        let words = CommandLine.arguments.dropFirst()
+        let console = Console(isJSON: words.contains("--json"))
+        let work = Task { await carryOut(words, console) }
+        signal(SIGINT, SIG_IGN)
+        signal(SIGTERM, SIG_IGN)
+        let sources = [SIGINT, SIGTERM].map { number in
+            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+            source.setEventHandler { @Sendable in work.cancel() }
+            source.resume()
+            return source
+        }
+        let status = await work.value
+        withExtendedLifetime(sources) {}
+        exit(status)
+    }
+
+    private static func carryOut(_ words: ArraySlice<String>, _ console: Console) async -> Int32 {
+        do {
+            let rest = words.dropFirst()
+            switch words.first {
+            case "demo":
+                let arguments = try Arguments(rest, options: ["clips", "cache"], flags: ["json"])
+                return try await DemoCommand(console: console).run(arguments)
+            case "run":
+                let arguments = try Arguments(rest, options: ["cache"], flags: ["json"])
+                return try await RunCommand(console: console).run(arguments)
+            case "play":
+                let arguments = try Arguments(rest, options: ["cache", "snapshot"], flags: ["json"])
+                return try await PlayCommand(console: console).run(arguments)
+            case "origin":
+                let arguments = try Arguments(rest, options: ["port", "rtt", "mbit"], flags: ["json"])
+                return try await OriginCommand(console: console).run(arguments)
+            case "help", "--help", "-h":
+                console.say(help)
+                return 0
+            case "version", "--version":
+                console.say("firstframe 0.1.0")
+                return 0
+            case nil:
+                console.complain(help)
+                return 2
+            case let word?: throw UsageError(text: "there is no command \"\(word)\"")
+            }
+        } catch let error as UsageError {
+            console.complain("\(error)")
+            return 2
+        } catch let error as ScriptError {
+            console.complain("the script is wrong at \(error)")
+            return 2
+        } catch is CancellationError {
+            console.complain("interrupted")
+            return 130
+        } catch {
+            console.complain(Task.isCancelled ? "interrupted" : "\(error)")
+            return Task.isCancelled ? 130 : 1
+        }
+    }
+}

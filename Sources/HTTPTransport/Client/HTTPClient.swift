@@ -1,0 +1,196 @@
+internal import CLibcurl
+package import EventLoop
+import FeedVocabulary
+
+/// How a client behaves towards servers.
+package struct HTTPClientConfiguration: Sendable {
+    /// Sent with each request.
+    package var userAgent = "FirstFrame/0.1"
+    /// PEM file of the authorities to trust instead of the system's; TLS is always verified.
+    package var certificateAuthorityFile: String?
+    package init() {}
+}
+
+/// HTTP on curl's multi-socket interface, driven by the loop. One thread, no callback ever calls back into libcurl.
+package actor HTTPClient: Transport {
+    nonisolated private let loop: LoopThread
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    private let configuration: HTTPClientConfiguration
+    private let multi: CurlMulti
+    private var transfers: [Int: CurlTransfer] = [:]
+    private var admission = TransferAdmission()
+    private var nextID = 0
+    private var isStopped = false
+
+    package init(loop: LoopThread, configuration: HTTPClientConfiguration = HTTPClientConfiguration()) {
+        (self.loop, self.configuration) = (loop, configuration)
+        multi = CurlMulti(loop: loop)
+        multi.client = self
+    }
+
+    /// Transfers that exist, waiting ones included.
+    package var transferCount: Int { transfers.count }
+
+    // MARK: Requests
+
+    package func start(_ request: HTTPRequest) async throws -> any HTTPExchange {
+        try request.headers.validate()
+        var hop = request
+        var origin = try origin(of: request.url)
+        var visited: Set<String> = []
+        for _ in 0...HTTPLimits.redirects {
+            let transfer = try add(hop, origin)
+            let head = try await head(of: transfer.id)
+            guard [301, 302, 303, 307, 308].contains(head.status), let target = transfer.redirectURL else {
+                return CurlExchange(id: transfer.id, head: head, client: self)
+            }
+            cancel(transfer.id)
+            let next = try redirectOrigin(of: target)
+            guard visited.insert(target).inserted else { throw TransportError.tooManyRedirects(host: next.host) }
+            // What the caller added may be a credential, so it stays with its origin; also on the way back.
+            if next != origin { hop.headers = hop.headers.forwardedAcrossOrigins }
+            (hop.url, origin) = (target, next)
+        }
+        throw TransportError.tooManyRedirects(host: origin.host)
+    }
+
+    private func origin(of url: String) throws(TransportError) -> WebOrigin {
+        do { return try WebOrigin(url: url) } catch { throw .invalidURL(error) }
+    }
+
+    private func redirectOrigin(of url: String) throws(TransportError) -> WebOrigin {
+        do { return try WebOrigin(url: url) } catch {
+            if case .unsupportedScheme(let scheme) = error { throw .forbiddenRedirect(scheme: scheme) }
+            throw .invalidURL(error)
+        }
+    }
+
+    private func add(_ request: HTTPRequest, _ origin: WebOrigin) throws(TransportError) -> CurlTransfer {
+        guard !isStopped else { throw .stopped }
+        nextID += 1
+        let transfer = CurlTransfer(id: nextID, request: request, origin: origin, configuration: configuration)
+        transfers[transfer.id] = transfer
+        admission.enqueue(transfer.id, origin: origin, priority: request.priority)
+        admit()
+        return transfer
+    }
+
+    private func admit() {
+        while let id = admission.admitNext() {
+            if let transfer = transfers[id] { multi.add(transfer) }
+        }
+    }
+
+    private func head(of id: Int) async throws -> HTTPResponseHead {
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { waiter in
+                guard !Task.isCancelled, let transfer = transfers[id] else {
+                    cancel(id)
+                    return waiter.resume(throwing: CancellationError())
+                }
+                transfer.waitForHead(waiter)
+                if transfer.deliver() { goOn([transfer]) }
+            }
+        } onCancel: {
+            forget(id)
+        }
+    }
+
+    fileprivate func next(of id: Int) async throws -> [UInt8]? {
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { waiter in
+                guard !Task.isCancelled, let transfer = transfers[id] else {
+                    cancel(id)
+                    return waiter.resume(throwing: isStopped ? TransportError.stopped : CancellationError())
+                }
+                transfer.waitForBody(waiter)
+                if transfer.deliver() { goOn([transfer]) }
+                if transfer.isOver { transfers[id] = nil }
+            }
+        } onCancel: {
+            forget(id)
+        }
+    }
+
+    /// Ends pauses that their readers have made unnecessary. libcurl 7.88 goes on only at the next event, so make one.
+    private func goOn(_ paused: [CurlTransfer]) {
+        for transfer in paused { transfer.unpause() }
+        multi.act(on: nil, 0)
+    }
+
+    fileprivate func cancel(_ id: Int) {
+        guard let transfer = transfers[id] else { return }
+        if admission.isWaiting(id) {
+            _ = transfer.abandon()
+            return remove(transfer)
+        }
+        if !transfer.abandon() { remove(transfer) }
+    }
+
+    /// The reader went away without reading to the end.
+    fileprivate nonisolated func forget(_ id: Int) { loop.post { self.assumeIsolated { $0.cancel(id) } } }
+
+    private func remove(_ transfer: CurlTransfer) {
+        transfers[transfer.id] = nil
+        multi.remove(transfer)
+        admission.finish(transfer.id)
+        admit()
+    }
+
+    fileprivate func setPriority(_ id: Int, _ priority: LoadPriority) {
+        transfers[id]?.priority = priority
+        admission.setPriority(id, priority)
+        admit()
+    }
+
+    // MARK: From the loop
+
+    /// A watched socket has events (`bits` of `CURL_CSELECT_…`), or, without a socket, libcurl's timer is due.
+    func socketReady(_ socket: curl_socket_t?, _ bits: Int32) {
+        multi.act(on: socket, bits)
+        settle()
+    }
+
+    /// After libcurl did something: hand over what came, and forget what is over and read.
+    func settle() {
+        for (easy, result) in multi.finished() {
+            guard let transfer = CurlTransfer.of(easy) else { continue }
+            transfer.finish(result)
+            multi.remove(transfer)
+            admission.finish(transfer.id)
+        }
+        var paused: [CurlTransfer] = []
+        for transfer in transfers.values {
+            if transfer.deliver() { paused.append(transfer) }
+            if transfer.isOver { transfers[transfer.id] = nil }
+        }
+        if !paused.isEmpty { goOn(paused) }
+        admit()
+    }
+
+    /// Ends all transfers and closes all connections. Waiting readers get ``TransportError/stopped``.
+    package func shutdown() {
+        guard !isStopped else { return }
+        isStopped = true
+        for transfer in transfers.values {
+            transfer.end(with: .stopped)
+            _ = transfer.deliver()
+            multi.remove(transfer)
+        }
+        transfers.removeAll()
+        multi.close()
+    }
+}
+
+/// The reader's end of one transfer.
+private final class CurlExchange: HTTPExchange {
+    private let id: Int
+    let head: HTTPResponseHead
+    private let client: HTTPClient
+
+    init(id: Int, head: HTTPResponseHead, client: HTTPClient) { (self.id, self.head, self.client) = (id, head, client) }
+    deinit { client.forget(id) }
+    func next() async throws -> [UInt8]? { try await client.next(of: id) }
+    func cancel() async { await client.cancel(id) }
+    func setPriority(_ priority: LoadPriority) async { await client.setPriority(id, priority) }
+}

@@ -1,0 +1,168 @@
+package import EventLoop
+package import ResourceLoading
+
+/// Plays one clip: opens it, decodes its first frame and holds it, and delivers frames and sound once told to play.
+///
+/// An engine has one life: `open`, then `play` and `pause` as often as wanted, then `stop`. Calls may come from any
+/// thread. Nothing is delivered before `play`; nothing after `stop` has returned.
+public protocol PlayerEngine: AnyObject, Sendable {
+    /// Pictures, each at its time. The first comes as soon as `play` is called.
+    nonisolated var frames: EngineStream<VideoFrame> { get }
+    /// Sound, up to 200 ms before its time; empty unless ``EngineOptions/audio`` is `.host`.
+    nonisolated var audio: EngineStream<AudioBuffer> { get }
+    /// What happens during the play, in order.
+    nonisolated var events: EngineStream<EngineEvent> { get }
+
+    /// Opens the media and decodes its first frame, silently and with the clock stopped.
+    ///
+    /// - Throws: ``PlaybackError``, ``LoadError``, or `CancellationError`. The engine is stopped then.
+    func open(_ input: MediaInput, options: EngineOptions) async throws -> MediaDescription
+    /// Starts the clock, or goes on after a pause.
+    ///
+    /// - Throws: ``PlaybackError/wrongState(call:state:)`` before `open` and after `stop`.
+    func play() async throws
+    /// Stops the clock; the last frame stays valid.
+    func pause() async throws
+    /// How it stands now.
+    func status() async -> EngineStatus
+    /// Ends the life of the engine: thread, memory and reader are gone when it returns. Idempotent.
+    func stop() async
+}
+
+/// Makes engines; the host chooses the kind when it starts a runtime.
+public protocol EngineFactory: Sendable {
+    /// A new engine that lives on the loop of `environment`.
+    func makeEngine(in environment: EngineEnvironment) -> any PlayerEngine
+}
+
+/// Where an engine lives.
+public struct EngineEnvironment: Sendable {
+    package let loop: any LoopExecutor
+    package init(loop: any LoopExecutor) { self.loop = loop }
+}
+
+/// The bytes that an engine opens. An engine reads through it and never opens the network or a file itself.
+public struct MediaInput: Sendable {
+    package let reader: ByteReader
+    /// A name for error texts, without secrets.
+    public let name: String
+    package init(reader: ByteReader, name: String) { (self.reader, self.name) = (reader, name) }
+}
+
+/// What the host wants of an engine; can be changed until the engine opens.
+public struct EngineOptions: Hashable, Sendable {
+    /// Where sound goes.
+    public enum Audio: Hashable, Sendable {
+        /// To a paced null output.
+        case null
+        /// To ``PlayerEngine/audio``.
+        case host
+    }
+    /// How frames are timed.
+    public enum Pacing: Hashable, Sendable {
+        /// At their presentation times; late ones are dropped.
+        case clock
+        /// As fast as the host takes them; none is dropped.
+        case none
+    }
+    /// Where the first frame is taken; exact to the frame. Zero or more.
+    public var startTime = Duration.zero
+    /// Format that frames are converted to before they are delivered; `nil` leaves them as decoded.
+    public var pixelFormat: PixelFormat?
+    /// Where sound goes.
+    public var audio = Audio.null
+    /// How frames are timed.
+    public var pacing = Pacing.clock
+    /// The defaults.
+    public init() {}
+}
+
+/// What is known of an opened clip.
+public struct MediaDescription: Hashable, Sendable {
+    /// Length in time; `nil` when the file doesn't tell.
+    public var duration: Duration?
+    /// Samples a row; `nil` without video.
+    public var width: Int?
+    /// Rows; `nil` without video.
+    public var height: Int?
+    /// Degrees to turn clockwise for showing.
+    public var rotation = 0
+    /// FFmpeg's name of the video codec, such as `h264`.
+    public var videoCodec: String?
+    /// FFmpeg's name of the audio codec, such as `aac`.
+    public var audioCodec: String?
+    /// Bytes of the file from its start to the end of the first key frame; `nil` when there is no index.
+    public var firstFrameEnd: Int64?
+    /// Time spent in reading the container's head, without waiting for bytes.
+    public var openTime = Duration.zero
+    /// Time spent in reading and decoding the first frame, without waiting for bytes.
+    public var decodeTime = Duration.zero
+    /// Time spent in waiting for bytes until the first frame.
+    public var waitTime = Duration.zero
+    package init() {}
+}
+
+/// How a play stands.
+public struct EngineStatus: Hashable, Sendable {
+    /// Where the clock is.
+    public var position = Duration.zero
+    /// Media time from `position` on whose bytes are on disk or in memory.
+    public var bufferedAhead = Duration.zero
+    /// Whether `bufferedAhead` comes from the file's index, or is estimated from its average bit rate.
+    public var isBufferedAheadExact = false
+    /// Whether every byte of the clip is on disk or in memory.
+    public var isComplete = false
+    /// Whether the clock waits for bytes.
+    public var isStalled = false
+    /// Times that it has waited so far.
+    public var stallCount = 0
+    /// How long it has waited in all.
+    public var stalledTime = Duration.zero
+    /// Frames that were late or that nobody took.
+    public var droppedFrames = 0
+    /// Frames that were delivered.
+    public var deliveredFrames = 0
+    package init() {}
+}
+
+/// What happens during a play.
+public enum EngineEvent: Hashable, Sendable {
+    /// The first frame was delivered.
+    case firstFrame
+    /// Bytes are missing; the clock waits.
+    case stalled
+    /// The clock goes on after a stall of this length.
+    case resumed(after: Duration)
+    /// The last frame was shown for its time, and the sound is over.
+    case ended
+    /// The play can't go on.
+    case failed(String)
+}
+
+/// Why a clip can't be opened or played.
+public enum PlaybackError: Error, Hashable, CustomStringConvertible, Sendable {
+    /// The bytes are no media that FFmpeg knows.
+    case notMedia(name: String, reason: String)
+    /// Neither a video nor an audio track that can be decoded.
+    case noPlayableTrack(name: String)
+    /// The file ends before its first frame.
+    case truncated(name: String)
+    /// The codec refused.
+    case decoding(name: String, reason: String)
+    /// The call needs another one first.
+    case wrongState(call: String, state: String)
+    /// The engine was stopped meanwhile.
+    case stopped
+
+    /// One sentence that says what is wrong.
+    public var description: String {
+        switch self {
+        case .notMedia(let name, let reason): "\(name) is not a media file that can be read: \(reason)"
+        case .noPlayableTrack(let name): "\(name) has no video or audio track that can be decoded"
+        case .truncated(let name): "\(name) ends before its first frame; the file is truncated"
+        case .decoding(let name, let reason): "\(name) can't be decoded: \(reason)"
+        case .wrongState(let call, let state): "\(call) can't be called while the engine is \(state)"
+        case .stopped: "the engine was stopped"
+        }
+    }
+}

@@ -1,0 +1,83 @@
+import EventLoop
+
+/// What an engine delivers, one element after the other, to one consumer on any thread.
+public struct EngineStream<Element: Sendable>: AsyncSequence, Sendable {
+    package let channel: EngineChannel<Element>
+    package init(_ channel: EngineChannel<Element>) { self.channel = channel }
+
+    /// Takes the elements in order.
+    public struct AsyncIterator: AsyncIteratorProtocol {
+        fileprivate let channel: EngineChannel<Element>
+        /// The next element; `nil` at the end of the stream, or when the task is cancelled.
+        public func next() async -> Element? { await channel.next() }
+    }
+    /// An iterator. All iterators take from one stream, so use one.
+    public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(channel: channel) }
+}
+
+/// A bounded queue from the loop to one consumer. What doesn't fit pushes the oldest out, and is counted.
+package final class EngineChannel<Element: Sendable>: Sendable {
+    private struct State {
+        var queue: [Element] = []
+        var waiter: CheckedContinuation<Element?, Never>?
+        var isFinished = false
+        var dropped = 0
+        var onRoom: (@Sendable () -> Void)?
+    }
+    private let capacity: Int
+    private let state: Lock<State>
+
+    package init(capacity: Int) {
+        self.capacity = capacity
+        state = Lock(State())
+    }
+
+    /// Elements that were pushed out because nobody took them.
+    package var droppedCount: Int { state.withLock { $0.dropped } }
+    package var hasRoom: Bool { state.withLock { $0.queue.count < capacity } }
+    /// Called, on the consumer's thread, each time an element was taken.
+    package func onRoom(_ body: @escaping @Sendable () -> Void) { state.withLock { $0.onRoom = body } }
+
+    package func send(_ element: Element) {
+        let waiter = state.withLock { state -> CheckedContinuation<Element?, Never>? in
+            guard !state.isFinished else { return nil }
+            if let waiter = state.waiter.take() { return waiter }
+            if state.queue.count == capacity {
+                state.queue.removeFirst()
+                state.dropped += 1
+            }
+            state.queue.append(element)
+            return nil
+        }
+        waiter?.resume(returning: element)
+    }
+
+    /// Ends the stream after what is queued.
+    package func finish() {
+        let waiter = state.withLock { state -> CheckedContinuation<Element?, Never>? in
+            state.isFinished = true
+            state.onRoom = nil
+            return state.waiter.take()
+        }
+        waiter?.resume(returning: nil)
+    }
+
+    func next() async -> Element? {
+        let element = await withTaskCancellationHandler {
+            await withCheckedContinuation { (waiter: CheckedContinuation<Element?, Never>) in
+                let answer = state.withLock { state -> Element?? in
+                    if !state.queue.isEmpty { return .some(state.queue.removeFirst()) }
+                    if state.isFinished || Task.isCancelled { return .some(nil) }
+                    precondition(state.waiter == nil, "one consumer a stream")
+                    state.waiter = waiter
+                    return nil
+                }
+                if let answer { waiter.resume(returning: answer) }
+            }
+        } onCancel: {
+            state.withLock { $0.waiter.take() }?.resume(returning: nil)
+        }
+        if element != nil { state.withLock { $0.onRoom }?() }
+        return element
+    }
+}

@@ -1,0 +1,126 @@
+/// How a frame's samples lie in memory.
+public enum PixelFormat: String, Hashable, Sendable, CaseIterable {
+    /// Planes Y, U, V; 8 bits; U and V at half width and height.
+    case i420
+    /// Planes Y, U, V; 8 bits; U and V at half width.
+    case i422
+    /// Planes Y, U, V; 8 bits; U and V at full size.
+    case i444
+    /// Planes Y, U, V; 10 bits in little-endian 16-bit words; U and V at half width and height.
+    case i420p10
+    /// Planes Y and interleaved UV; 8 bits; UV at half width and height.
+    case nv12
+    /// One plane of bytes red, green, blue, alpha.
+    case rgba
+    /// One plane of bytes blue, green, red, alpha.
+    case bgra
+}
+
+/// How samples become colours.
+public struct ColorDescription: Hashable, Sendable {
+    /// The matrix between YUV and RGB.
+    public enum Matrix: Hashable, Sendable {
+        /// Standard definition.
+        case bt601
+        /// High definition.
+        case bt709
+        /// Ultra-high definition, non-constant luminance.
+        case bt2020
+    }
+    /// The matrix between YUV and RGB.
+    public var matrix: Matrix
+    /// Whether black is 0 and white 255, rather than 16 and 235.
+    public var isFullRange: Bool
+    package init(matrix: Matrix, isFullRange: Bool) { (self.matrix, self.isFullRange) = (matrix, isFullRange) }
+}
+
+/// One decoded picture. A value: it stays as it is however long the host keeps it; the memory is shared, not copied.
+public struct VideoFrame: Sendable {
+    /// One plane's layout.
+    public struct Plane: Hashable, Sendable {
+        /// Bytes from one row to the next.
+        public let stride: Int
+        /// Bytes of one row that carry samples.
+        public let rowBytes: Int
+        /// Rows.
+        public let rows: Int
+        package init(stride: Int, rowBytes: Int, rows: Int) {
+            (self.stride, self.rowBytes, self.rows) = (stride, rowBytes, rows)
+        }
+    }
+
+    /// Samples a row.
+    public let width: Int
+    /// Rows.
+    public let height: Int
+    /// How the samples lie in memory.
+    public let pixelFormat: PixelFormat
+    /// How samples become colours.
+    public let color: ColorDescription
+    /// When the frame is shown, from the start of the media.
+    public let presentationTime: Duration
+    /// How long it is shown; zero when the file doesn't say.
+    public let duration: Duration
+    /// Degrees by which the picture is to be turned clockwise for showing: 0, 90, 180 or 270.
+    public let rotation: Int
+    /// Layout of each plane.
+    public let planes: [Plane]
+    package let storage: any FrameStorage
+
+    package init(
+        width: Int, height: Int, pixelFormat: PixelFormat, color: ColorDescription, presentationTime: Duration,
+        duration: Duration, rotation: Int, planes: [Plane], storage: any FrameStorage
+    ) {
+        (self.width, self.height, self.pixelFormat, self.color) = (width, height, pixelFormat, color)
+        (self.presentationTime, self.duration, self.rotation) = (presentationTime, duration, rotation)
+        (self.planes, self.storage) = (planes, storage)
+    }
+
+    /// Lends one plane's bytes, `stride * (rows - 1) + rowBytes` of them, for the time of `body`.
+    public func withPlane<Result>(_ index: Int, _ body: (UnsafeRawBufferPointer) throws -> Result) rethrows -> Result {
+        let plane = planes[index]
+        let start = storage.address(ofPlane: index)
+        return try withExtendedLifetime(storage) {
+            try body(UnsafeRawBufferPointer(start: start, count: plane.stride * (plane.rows - 1) + plane.rowBytes))
+        }
+    }
+
+    /// The samples of all planes, one after the other and without padding.
+    public func packedBytes() -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(planes.reduce(0) { $0 + $1.rowBytes * $1.rows })
+        for (index, plane) in planes.enumerated() {
+            withPlane(index) { memory in
+                for row in 0..<plane.rows {
+                    bytes.append(contentsOf: memory[row * plane.stride..<row * plane.stride + plane.rowBytes])
+                }
+            }
+        }
+        return bytes
+    }
+}
+
+/// Owns a frame's memory until the last value that shows it goes away.
+package protocol FrameStorage: AnyObject, Sendable {
+    func address(ofPlane index: Int) -> UnsafeRawPointer?
+}
+
+/// A piece of sound: interleaved 32-bit float samples.
+public struct AudioBuffer: Sendable {
+    /// Interleaved: the first sample of each channel, then the second of each.
+    public let samples: [Float]
+    /// Channels, at least 1.
+    public let channelCount: Int
+    /// Samples a second and channel.
+    public let sampleRate: Int
+    /// When the first sample is heard, from the start of the media.
+    public let presentationTime: Duration
+    package init(samples: [Float], channelCount: Int, sampleRate: Int, presentationTime: Duration) {
+        (self.samples, self.channelCount, self.sampleRate) = (samples, channelCount, sampleRate)
+        self.presentationTime = presentationTime
+    }
+    /// Samples of each channel.
+    public var frameCount: Int { samples.count / max(1, channelCount) }
+    /// How long it sounds.
+    public var duration: Duration { .seconds(Double(frameCount) / Double(max(1, sampleRate))) }
+}

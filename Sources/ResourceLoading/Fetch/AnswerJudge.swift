@@ -1,0 +1,106 @@
+import FeedVocabulary
+import HTTPTransport
+
+/// Decides where the body of an answer belongs, by the answer's own words and not by the request's.
+struct AnswerJudge {
+    enum Verdict: Hashable {
+        /// The body begins at `offset`; `end` is where it ends, if the answer says so.
+        case body(at: Int64, end: Int64?)
+        /// The offset asked for is at or past the end.
+        case endOfResource
+        /// The resource is another one than what `known` describes.
+        case changed
+    }
+    let requested: ByteRange
+    let known: ContentInformation?
+
+    /// - Throws: ``FetchFailure`` when the answer carries no usable media.
+    func judge(_ head: HTTPResponseHead) throws(FetchFailure) -> (Verdict, ContentInformation) {
+        let url = WebOrigin.redacted(head.url)
+        switch head.status {
+        case 200: return try judgeWhole(head, url)
+        case 206: return try judgePart(head, url)
+        case 416: return try judgeUnsatisfiable(head, url)
+        default: throw FetchFailure(status: head.status, url: url, headers: head.headers)
+        }
+    }
+
+    /// 200: the whole resource from byte 0, whatever was asked (RFC 9110 §14.2).
+    private func judgeWhole(_ head: HTTPResponseHead, _ url: String) throws(FetchFailure) -> (Verdict, ContentInformation) {
+        try refuseCoding(head, url)
+        let information = ContentInformation(
+            length: head.contentLength, contentType: head.headers["Content-Type"], supportsRanges: false,
+            validator: strongValidator(head))
+        if information.length == 0 { throw FetchFailure(.empty(url: url), isRetryable: false) }
+        if contradicts(information) { return (.changed, information) }
+        return (.body(at: 0, end: information.length), merged(information))
+    }
+
+    /// 206: the bytes that Content-Range names; Content-Length is only the size of the message (RFC 9110 §15.3.7).
+    private func judgePart(_ head: HTTPResponseHead, _ url: String) throws(FetchFailure) -> (Verdict, ContentInformation) {
+        try refuseCoding(head, url)
+        guard let contentRange = head.contentRange, let range = contentRange.range else {
+            throw unusable("a partial answer without a valid Content-Range", url)
+        }
+        if let length = head.contentLength, length != range.length {
+            throw unusable("a partial answer whose length contradicts its Content-Range", url)
+        }
+        let information = ContentInformation(
+            length: contentRange.total, contentType: head.headers["Content-Type"], supportsRanges: true,
+            validator: strongValidator(head))
+        if contradicts(information) { return (.changed, information) }
+        guard range.contains(requested.lowerBound) else {
+            throw unusable("a partial answer that doesn't cover the byte asked for", url)
+        }
+        return (.body(at: range.lowerBound, end: range.upperBound), merged(information))
+    }
+
+    /// 416: nothing at that offset; `bytes */N` tells the length (RFC 9110 §15.5.17).
+    private func judgeUnsatisfiable(
+        _ head: HTTPResponseHead, _ url: String
+    ) throws(FetchFailure) -> (Verdict, ContentInformation) {
+        guard let total = head.contentRange?.total else {
+            if let length = known?.length, requested.lowerBound >= length, let known { return (.endOfResource, known) }
+            throw FetchFailure(status: 416, url: url, headers: head.headers)
+        }
+        if total == 0 { throw FetchFailure(.empty(url: url), isRetryable: false) }
+        let information = ContentInformation(
+            length: total, contentType: known?.contentType, supportsRanges: true, validator: known?.validator)
+        if let length = known?.length, length != total { return (.changed, information) }
+        guard requested.lowerBound >= total else { throw FetchFailure(status: 416, url: url, headers: head.headers) }
+        return (.endOfResource, information)
+    }
+
+    private func refuseCoding(_ head: HTTPResponseHead, _ url: String) throws(FetchFailure) {
+        if let coding = head.headers["Content-Encoding"], coding.lowercased() != "identity" {
+            throw unusable("the answer is compressed (\(coding)) although that was not asked for", url)
+        }
+        if head.headers["Content-Type"]?.lowercased().hasPrefix("multipart/byteranges") == true {
+            throw unusable("a multipart answer to a request of one range", url)
+        }
+    }
+
+    private func unusable(_ reason: String, _ url: String) -> FetchFailure {
+        FetchFailure(.unusableAnswer(reason: reason, url: url), isRetryable: true)
+    }
+
+    /// A weak ETag says "equivalent", not "the same bytes", and can't join ranges (RFC 9110 §8.8.1).
+    private func strongValidator(_ head: HTTPResponseHead) -> String? {
+        head.headers["ETag"].flatMap { $0.hasPrefix("W/") || $0.isEmpty ? nil : $0 }
+    }
+
+    private func contradicts(_ information: ContentInformation) -> Bool {
+        guard let known else { return false }
+        if let old = known.length, let new = information.length, old != new { return true }
+        if let old = known.validator, let new = information.validator, old != new { return true }
+        return false
+    }
+
+    private func merged(_ information: ContentInformation) -> ContentInformation {
+        var merged = information
+        merged.length = information.length ?? known?.length
+        merged.validator = information.validator ?? known?.validator
+        merged.contentType = information.contentType ?? known?.contentType
+        return merged
+    }
+}

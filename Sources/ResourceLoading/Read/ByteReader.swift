@@ -1,0 +1,81 @@
+import EventLoop
+package import FeedVocabulary
+
+/// One reader of one resource: an engine, a preload, the host. Close it, or its demand goes on.
+package final class ByteReader: Sendable {
+    package let key: CacheKey
+    let id: Int
+    let bytes: ResourceBytes
+    private let loaders: ResourceLoaders
+
+    init(key: CacheKey, id: Int, bytes: ResourceBytes, loaders: ResourceLoaders) {
+        (self.key, self.id, self.bytes, self.loaders) = (key, id, bytes, loaders)
+    }
+    deinit { loaders.forget(key, id) }
+
+    // MARK: From a thread of one's own
+
+    /// Reads at most `target.count` bytes at `offset`, blocking until at least one is there; 0 at the end.
+    ///
+    /// - Throws: ``LoadError``; `closed` after ``interrupt()``.
+    package func readBlocking(at offset: Int64, into target: UnsafeMutableRawBufferPointer) throws(LoadError) -> Int {
+        try bytes.read(at: offset, into: target, reader: id, clock: loaders.loop) { offset in
+            loaders.moved(key, id, to: offset)
+        }
+    }
+
+    /// Makes blocking reads fail from now on. Any thread.
+    package func interrupt() {
+        bytes.state.withLockNotifying { $0.readers[id]?.isInterrupted = true }
+    }
+
+    /// Time that blocking reads have waited for bytes. Any thread.
+    package var waitedTime: Duration { bytes.state.withLock { $0.readers[id]?.waited ?? .zero } }
+
+    /// Length in bytes, `nil` while unknown. Any thread.
+    package var length: Int64? { bytes.state.withLock { $0.length } }
+
+    /// Whether the whole resource can be read without the network. Any thread.
+    package var isComplete: Bool {
+        bytes.state.withLock { state in state.length.map { state.readable.contains(0..<$0) } ?? false }
+    }
+
+    /// The end of the run of readable bytes from `offset` on. Any thread.
+    package func contiguousEnd(from offset: Int64) -> Int64 {
+        bytes.state.withLock { $0.readable.contiguousEnd(from: offset) }
+    }
+
+    /// Readable bytes of `range`. Any thread.
+    package func available(in range: ByteRange) -> Int64 { bytes.state.withLock { $0.readable.overlap(with: range) } }
+
+    // MARK: From the loop
+
+    /// What is known of the resource, asked of the server if need be.
+    package func contentInformation() async throws -> ContentInformation {
+        try await loaders.contentInformation(key, id)
+    }
+
+    /// Up to `count` bytes at `offset`; none at the end of the resource.
+    ///
+    /// - Throws: ``LoadError``, or `CancellationError`.
+    package func read(at offset: Int64, count: Int) async throws -> [UInt8] {
+        try await loaders.read(key, id, at: offset, count: count)
+    }
+
+    /// Suspends until all of `range` (as far as the resource reaches) can be read.
+    package func wait(for range: ByteRange) async throws { try await loaders.wait(key, id, for: range) }
+
+    /// Asks for ranges, most wanted first, each as one request.
+    package func want(_ ranges: [ByteRange]) async { await loaders.want(key, id, ranges) }
+
+    /// How far ahead of the last read bytes are fetched, in bytes.
+    package func setReadAhead(_ bytes: Int64) async { await loaders.setReadAhead(key, id, bytes) }
+
+    package func setPriority(_ priority: LoadPriority) async { await loaders.setPriority(key, id, priority) }
+
+    /// Counts what this reader reads, and has read, as played.
+    package func markPlayed() async { await loaders.markPlayed(key, id) }
+
+    /// Ends the demand. Fetches that nobody else wants are cancelled before it returns. Idempotent.
+    package func close() async { await loaders.close(key, id) }
+}

@@ -1,0 +1,118 @@
+import EventLoop
+import FeedVocabulary
+import Glibc
+
+/// The bytes of one resource that can be read now, as threads of one's own see them.
+///
+/// The loop adds to it; an engine's decode thread takes from it without a hop to the loop, and blocks only for bytes
+/// that have not come. Any thread.
+final class ResourceBytes: Sendable {
+    struct State {
+        var file: (any OpenFile)?
+        var stored = ByteRangeSet()  // in `file`
+        var memory = MemoryBytes()
+        var length: Int64?
+        var readers: [Int: ReaderState] = [:]
+        var readable: ByteRangeSet {
+            guard !memory.ranges.isEmpty else { return stored }
+            var all = stored
+            for range in memory.ranges.ranges { all.insert(range) }
+            return all
+        }
+    }
+    struct ReaderState {
+        var isInterrupted = false
+        var failure: LoadError?
+        var consumed = ByteRangeSet()
+        /// Time that blocking reads have waited for bytes.
+        var waited = Duration.zero
+        /// Where the reader last said it was.
+        var announced: Int64 = 0
+    }
+    enum Piece {
+        case file(any OpenFile, count: Int)
+        case copied(count: Int)
+        case end
+        case failed(LoadError)
+    }
+
+    let state: Lock<State>
+    init() { state = Lock(State()) }
+
+    /// Reads at most `target.count` bytes at `offset`; 0 at the end of the resource. Blocks.
+    ///
+    /// - Parameter demand: Called without the lock when bytes have to be fetched, or read-ahead has to move on.
+    func read(
+        at offset: Int64, into target: UnsafeMutableRawBufferPointer, reader: Int, clock: any LoopExecutor,
+        demand: (Int64) -> Void
+    ) throws(LoadError) -> Int {
+        var waitStart: LoopInstant?
+        let mustAsk = state.withLock { state -> Bool in
+            guard let known = state.readers[reader], !known.isInterrupted else { return false }
+            state.readers[reader]?.failure = nil
+            let isMissing = Self.available(state, at: offset) == 0
+            let hasMoved = offset - known.announced >= Self.announceEvery || offset < known.announced
+            guard isMissing || hasMoved else { return false }
+            state.readers[reader]?.announced = offset
+            return true
+        }
+        if mustAsk { demand(offset) }
+        let piece = state.waitWithLock { state -> Piece? in
+            guard let known = state.readers[reader] else { return .failed(.closed) }
+            if known.isInterrupted { return .failed(known.failure ?? .closed) }
+            if let length = state.length, offset >= length { return .end }
+            let inFile = Int(min(Int64(target.count), state.stored.contiguousEnd(from: offset) - offset))
+            if inFile > 0, let file = state.file {
+                state.readers[reader]?.consumed.insert(offset..<offset + Int64(inFile))
+                return .file(file, count: inFile)
+            }
+            let inMemory = Int(min(Int64(target.count), state.memory.ranges.contiguousEnd(from: offset) - offset))
+            if inMemory > 0 {
+                state.readers[reader]?.consumed.insert(offset..<offset + Int64(inMemory))
+                state.memory.copy(from: offset, into: UnsafeMutableRawBufferPointer(rebasing: target[..<inMemory]))
+                return .copied(count: inMemory)
+            }
+            if waitStart == nil { waitStart = clock.now }
+            return known.failure.map { .failed($0) }
+        }
+        if let waitStart {
+            state.withLock { $0.readers[reader]?.waited += waitStart.duration(to: clock.now) }
+        }
+        switch piece {
+        case .end: return 0
+        case .failed(let error): throw error
+        case .copied(let count): return count
+        case .file(let file, let count):
+            guard let descriptor = file.descriptor else { throw .closed }
+            let got = pread(descriptor, target.baseAddress, count, off_t(offset))
+            // A file cut short behind our back has lost bytes that the index promised.
+            guard got > 0 else { throw .network(reason: "the cache file lost bytes that were stored in it") }
+            return got
+        }
+    }
+
+    /// Bytes read on before the loop is told where the reader is.
+    private static let announceEvery: Int64 = 64 * 1024
+
+    private static func available(_ state: State, at offset: Int64) -> Int64 {
+        if let length = state.length, offset >= length { return 1 }
+        return max(state.stored.contiguousEnd(from: offset), state.memory.ranges.contiguousEnd(from: offset)) - offset
+    }
+
+    /// What an asynchronous reader gets at once: bytes from memory, or the file to read from; `nil` when it must wait.
+    func piece(at offset: Int64, count: Int, reader: Int) -> (bytes: [UInt8]?, file: (any OpenFile)?, count: Int)? {
+        state.withLock { state -> (bytes: [UInt8]?, file: (any OpenFile)?, count: Int)? in
+            let inFile = Int(min(Int64(count), state.stored.contiguousEnd(from: offset) - offset))
+            if inFile > 0, let file = state.file {
+                state.readers[reader]?.consumed.insert(offset..<offset + Int64(inFile))
+                return (nil, file, inFile)
+            }
+            let inMemory = Int(min(Int64(count), state.memory.ranges.contiguousEnd(from: offset) - offset))
+            guard inMemory > 0 else { return nil }
+            state.readers[reader]?.consumed.insert(offset..<offset + Int64(inMemory))
+            var bytes = [UInt8](repeating: 0, count: inMemory)
+            bytes.withUnsafeMutableBytes { state.memory.copy(from: offset, into: $0) }
+            return (bytes, nil, inMemory)
+        }
+    }
+}

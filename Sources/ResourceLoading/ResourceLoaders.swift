@@ -1,0 +1,274 @@
+package import EventLoop
+package import FeedVocabulary
+import FeedStrategy
+package import HTTPTransport
+package import MediaCache
+
+/// All resources that somebody reads: one loader a cache key, answered from disk, with each hole fetched once.
+///
+/// One actor for all of them, so that the last reader's end and a new reader's begin can't cross.
+package actor ResourceLoaders {
+    nonisolated let loop: any LoopExecutor
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    let cache: MediaCache
+    let transport: any Transport
+    var resources: [CacheKey: LoadingResource] = [:]
+    var nextID = 0
+    package internal(set) var traffic = TrafficLedger()
+    /// The first failure to store bytes since it was last taken; what was asked for is delivered all the same.
+    package internal(set) var cacheFailure: CacheError?
+    private var isClosed = false
+
+    package init(on loop: any LoopExecutor, cache: MediaCache, transport: any Transport) {
+        (self.loop, self.cache, self.transport) = (loop, cache, transport)
+    }
+
+    /// Resources that are open; 0 when nobody reads.
+    package var openCount: Int { resources.count }
+    /// Requests under way.
+    package var fetchCount: Int { resources.values.reduce(0) { $0 + $1.fetches.count } }
+
+    package func takeCacheFailure() -> CacheError? { cacheFailure.take() }
+
+    /// Bytes of `range` on disk or in memory, without opening anything.
+    package func stored(_ key: CacheKey, in range: ByteRange) async -> Int64 {
+        if let open = resources[key] { return open.bytes.state.withLock { $0.readable.overlap(with: range) } }
+        return await cache.record(of: key)?.ranges.overlap(with: range) ?? 0
+    }
+
+    // MARK: Readers
+
+    /// A new reader of a resource. Nothing is fetched before it reads or wants something, unless it reads ahead.
+    ///
+    /// - Parameter readAhead: Bytes wanted ahead of the place of reading.
+    package func open(_ resource: Resource, priority: LoadPriority, readAhead: Int64) async throws -> ByteReader {
+        guard !isClosed else { throw LoadError.closed }
+        nextID += 1
+        let id = nextID
+        let loading = resources[resource.key] ?? begin(resource)
+        loading.readers[id] = LoadingResource.Reader(priority: priority, readAhead: readAhead)
+        loading.bytes.state.withLock { $0.readers[id] = ResourceBytes.ReaderState() }
+        let reader = ByteReader(key: resource.key, id: id, bytes: loading.bytes, loaders: self)
+        await loading.opening?.value
+        if Task.isCancelled {
+            close(resource.key, id)
+            throw CancellationError()
+        }
+        demandChanged(resource.key)
+        return reader
+    }
+
+    private func begin(_ resource: Resource) -> LoadingResource {
+        let loading = LoadingResource(resource)
+        resources[resource.key] = loading
+        loading.opening = loop.spawn { await self.checkOut(resource.key) }
+        return loading
+    }
+
+    private func checkOut(_ key: CacheKey) async {
+        guard let loading = resources[key] else { return }
+        do {
+            let cached = try await cache.checkOut(key)
+            loading.opening = nil
+            guard resources[key] === loading, !loading.readers.isEmpty else { return await cache.checkIn(cached) }
+            loading.cached = cached
+            let record = cached.record
+            if record.length != nil || !record.ranges.isEmpty {
+                loading.information = ContentInformation(
+                    length: record.length, contentType: record.contentType, supportsRanges: true, validator: record.validator)
+            }
+            loading.bytes.state.withLockNotifying { state in
+                state.file = cached.file
+                state.stored = record.ranges
+                state.length = record.length
+            }
+        } catch {
+            loading.opening = nil
+            note(error)
+        }
+    }
+
+    /// The cache can't take part: the bytes go through memory, and the host learns of it.
+    func note(_ error: any Error) {
+        if cacheFailure == nil { cacheFailure = error as? CacheError ?? .closed }
+    }
+
+    nonisolated func moved(_ key: CacheKey, _ id: Int, to offset: Int64) {
+        loop.post { self.assumeIsolated { $0.reading(key, id, at: offset) } }
+    }
+    nonisolated func forget(_ key: CacheKey, _ id: Int) { loop.post { self.assumeIsolated { $0.close(key, id) } } }
+
+    private func reading(_ key: CacheKey, _ id: Int, at offset: Int64) {
+        guard let loading = resources[key], loading.readers[id] != nil else { return }
+        loading.readers[id]?.position = offset
+        let isThere = loading.bytes.state.withLock { state in
+            state.readable.contiguousEnd(from: offset) > offset || state.length.map { offset >= $0 } ?? false
+        }
+        loading.readers[id]?.asked =
+            isThere ? nil : ByteRange(offset: offset, saturatingLength: LoadingResource.smallestDemand)
+        demandChanged(key)
+    }
+
+    /// An explicit demand: a former failure no longer stands in the way.
+    private func demandChanged(_ key: CacheKey) {
+        guard let loading = resources[key] else { return }
+        loading.failure = nil
+        pump(loading)
+    }
+
+    func want(_ key: CacheKey, _ id: Int, _ ranges: [ByteRange]) {
+        resources[key]?.readers[id]?.wanted = ranges
+        demandChanged(key)
+    }
+
+    func setReadAhead(_ key: CacheKey, _ id: Int, _ bytes: Int64) {
+        guard resources[key]?.readers[id] != nil, resources[key]?.readers[id]?.readAhead != bytes else { return }
+        resources[key]?.readers[id]?.readAhead = bytes
+        demandChanged(key)
+    }
+
+    func setPriority(_ key: CacheKey, _ id: Int, _ priority: LoadPriority) {
+        guard resources[key]?.readers[id] != nil else { return }
+        resources[key]?.readers[id]?.priority = priority
+        demandChanged(key)
+    }
+
+    func markPlayed(_ key: CacheKey, _ id: Int) { resources[key]?.readers[id]?.isPlayed = true }
+
+    /// Timing of the first answer of an open resource, `nil` when all came from disk so far.
+    package func firstAnswer(of key: CacheKey) -> HTTPTiming? { resources[key]?.firstAnswer }
+
+    func close(_ key: CacheKey, _ id: Int) {
+        guard let loading = resources[key], let reader = loading.readers.removeValue(forKey: id) else { return }
+        let consumed = loading.bytes.state.withLockNotifying { state in
+            state.readers.removeValue(forKey: id)?.consumed ?? ByteRangeSet()
+        }
+        if reader.isPlayed { traffic.played(consumed, of: key) }
+        for (number, waiter) in loading.waiters where waiter.reader == id {
+            loading.waiters[number] = nil
+            waiter.continuation.resume(throwing: LoadError.closed)
+        }
+        guard loading.readers.isEmpty else { return pump(loading) }
+        resources[key] = nil
+        end(loading)
+    }
+
+    private func end(_ loading: LoadingResource) {
+        for id in loading.fetches.keys { cancelFetch(loading, id) }
+        if let timer = loading.retryTimer { loop.cancel(timer) }
+        if let cached = loading.cached { loop.spawn { [cache] in await cache.checkIn(cached) } }
+        loading.cached = nil
+    }
+
+    /// Ends every reader and every fetch; further calls throw ``LoadError/closed``.
+    package func shutdown() async {
+        isClosed = true
+        for (key, loading) in resources {
+            await loading.opening?.value
+            for id in loading.readers.keys {
+                loading.bytes.state.withLockNotifying { $0.readers[id]?.isInterrupted = true }
+                close(key, id)
+            }
+        }
+    }
+
+    // MARK: Reading
+
+    func contentInformation(_ key: CacheKey, _ id: Int) async throws -> ContentInformation {
+        guard let loading = resources[key], loading.readers[id] != nil else { throw LoadError.closed }
+        if loading.information == nil {
+            if loading.readers[id]?.asked == nil { loading.readers[id]?.asked = 0..<LoadingResource.smallestDemand }
+            demandChanged(key)
+            try await suspend(loading, id, until: .information)
+        }
+        guard let information = loading.information else { throw LoadError.closed }
+        return information
+    }
+
+    func read(_ key: CacheKey, _ id: Int, at offset: Int64, count: Int) async throws -> [UInt8] {
+        precondition(offset >= 0 && count >= 0, "a read has no negative offset or count")
+        while true {
+            guard let loading = resources[key], loading.readers[id] != nil else { throw LoadError.closed }
+            if count == 0 { return [] }
+            if let length = loading.information?.length, offset >= length { return [] }
+            if let piece = loading.bytes.piece(at: offset, count: count, reader: id) {
+                loading.readers[id]?.position = offset + Int64(piece.count)
+                loading.readers[id]?.asked = nil
+                if let bytes = piece.bytes { return bytes }
+                if let file = piece.file {
+                    pump(loading)
+                    let bytes = try await file.read(at: offset, count: piece.count)
+                    guard !bytes.isEmpty else {
+                        throw LoadError.network(reason: "the cache file lost bytes that were stored in it")
+                    }
+                    return bytes
+                }
+            }
+            reading(key, id, at: offset)
+            try await suspend(loading, id, until: .bytes(offset..<offset + 1))
+        }
+    }
+
+    func wait(_ key: CacheKey, _ id: Int, for range: ByteRange) async throws {
+        guard let loading = resources[key], loading.readers[id] != nil else { throw LoadError.closed }
+        if isMet(loading, .bytes(range)) { return }
+        if let failure = loading.failure { throw failure }
+        try await suspend(loading, id, until: .bytes(range))
+    }
+
+    private func isMet(_ loading: LoadingResource, _ need: LoadingResource.Need) -> Bool {
+        switch need {
+        case .information: loading.information != nil
+        case .bytes(let range):
+            loading.bytes.state.withLock { state in
+                let end = state.length ?? .max
+                return state.readable.contains(min(range.lowerBound, end)..<min(range.upperBound, end))
+            }
+        }
+    }
+
+    private func suspend(_ loading: LoadingResource, _ id: Int, until need: LoadingResource.Need) async throws {
+        nextID += 1
+        let number = nextID
+        let key = loading.resource.key
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+                if Task.isCancelled { return continuation.resume(throwing: CancellationError()) }
+                if isMet(loading, need) { return continuation.resume() }
+                if let failure = loading.failure { return continuation.resume(throwing: failure) }
+                loading.waiters[number] = .init(reader: id, need: need, continuation: continuation)
+            }
+        } onCancel: {
+            loop.post {
+                self.assumeIsolated { loaders in
+                    loaders.resources[key]?.waiters.removeValue(forKey: number)?
+                        .continuation.resume(throwing: CancellationError())
+                }
+            }
+        }
+    }
+
+    /// Bytes came, or the length became known: those whose need is met go on.
+    func wake(_ loading: LoadingResource) {
+        for (number, waiter) in loading.waiters where isMet(loading, waiter.need) {
+            loading.waiters[number] = nil
+            waiter.continuation.resume()
+        }
+        for id in loading.readers.keys {
+            if let asked = loading.readers[id]?.asked, isMet(loading, .bytes(asked.lowerBound..<asked.lowerBound + 1)) {
+                loading.readers[id]?.asked = nil
+            }
+        }
+    }
+
+    /// A failure reaches everybody who depends on it.
+    func fail(_ loading: LoadingResource, _ error: LoadError) {
+        loading.failure = error
+        for waiter in loading.waiters.values { waiter.continuation.resume(throwing: error) }
+        loading.waiters.removeAll()
+        loading.bytes.state.withLockNotifying { state in
+            for id in state.readers.keys { state.readers[id]?.failure = error }
+        }
+        for id in loading.readers.keys { loading.readers[id]?.asked = nil }
+    }
+}

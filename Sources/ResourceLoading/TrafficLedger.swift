@@ -1,0 +1,44 @@
+package import FeedVocabulary
+
+/// Which bytes came over the network, and which of them were played.
+package struct TrafficLedger: Sendable {
+    private struct Account {
+        var fetched = ByteRangeSet()
+        var played = ByteRangeSet()
+        var lastUse = 0
+        var wasted: Int64 { fetched.count - fetched.ranges.reduce(0) { $0 + played.overlap(with: $1) } }
+    }
+    /// Resources remembered one by one; older ones are folded into the totals.
+    private static let capacity = 1024
+    private var accounts: [CacheKey: Account] = [:]
+    private var foldedWaste: Int64 = 0
+    private var clock = 0
+    /// Bytes of bodies received.
+    package private(set) var bytesFetched: Int64 = 0
+
+    package init() {}
+
+    /// Bytes fetched that no playing engine has read.
+    package var bytesNeverPlayed: Int64 { accounts.values.reduce(foldedWaste) { $0 + $1.wasted } }
+
+    package func bytesFetched(of key: CacheKey) -> Int64 { accounts[key]?.fetched.count ?? 0 }
+
+    package mutating func fetched(_ range: ByteRange, of key: CacheKey) {
+        bytesFetched += range.length
+        touch(key) { $0.fetched.insert(range) }
+    }
+
+    package mutating func played(_ ranges: ByteRangeSet, of key: CacheKey) {
+        touch(key) { account in for range in ranges.ranges { account.played.insert(range) } }
+    }
+
+    private mutating func touch(_ key: CacheKey, _ change: (inout Account) -> Void) {
+        clock += 1
+        change(&accounts[key, default: Account()])
+        accounts[key]?.lastUse = clock
+        if accounts.count > Self.capacity, let oldest = accounts.min(by: { $0.value.lastUse < $1.value.lastUse }) {
+            foldedWaste += oldest.value.wasted
+            accounts[oldest.key] = nil
+        }
+    }
+}
