@@ -4,8 +4,8 @@ import Synchronization
 
 /// One thread that turns one libuv loop; the executor of every actor of a runtime.
 package final class LoopThread: LoopExecutor, @unchecked Sendable {
-    // @unchecked: libuv memory is touched on the loop thread only, except by uv_async_send,
-    // which libuv documents as safe from any thread while the handle is open; `inbox` guards that.
+    // @unchecked: libuv memory is touched on the loop thread only; other threads leave work in `inbox` and write to
+    // `wakeup`, which is open as long as this object lives.
     private enum Work {
         case job(UnownedJob)
         case body(@Sendable () -> Void)
@@ -21,7 +21,10 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
     }
 
     private let loop = UnsafeMutablePointer<uv_loop_t>.allocate(capacity: 1)
-    private let wakeup = UnsafeMutablePointer<uv_async_t>.allocate(capacity: 1)
+    /// An event counter that the loop polls, and not uv_async_t: libuv 1.44 spins in the loop until the sender's thread
+    /// has left uv_async_send, which took 3 ms when the wake-up preempted the sender.
+    private let wakeup: Int32
+    private let wakeupPoll = UnsafeMutablePointer<uv_poll_t>.allocate(capacity: 1)
     private let alarm = UnsafeMutablePointer<uv_timer_t>.allocate(capacity: 1)
     private let inbox = Lock(Inbox())
     private let timers = Lock(TimerQueue())
@@ -35,22 +38,29 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
     /// - Throws: ``LoopError`` when the system has no descriptor or thread left.
     package init(seed: UInt64? = nil) throws(LoopError) {
         chance = Lock(SplitMix64(seed: seed ?? UInt64.random(in: .min ... .max)))
-        do throws(LoopError) {
-            try check(uv_loop_init(loop), "uv_loop_init")
-        } catch {
-            loop.deallocate()
-            wakeup.deallocate()
-            alarm.deallocate()
-            throw error
+        wakeup = eventfd(0, ff_eventfd_flags)
+        let code = wakeup < 0 ? -errno : uv_loop_init(loop)
+        guard code == 0 else {
+            if wakeup >= 0 { close(wakeup) }
+            for memory in [UnsafeMutableRawPointer(loop), UnsafeMutableRawPointer(wakeupPoll), UnsafeMutableRawPointer(alarm)] {
+                memory.deallocate()
+            }
+            throw LoopError(code: code, call: wakeup < 0 ? "eventfd" : "uv_loop_init")
         }
         loop.pointee.data = Unmanaged.passUnretained(self).toOpaque()
-        try check(uv_async_init(loop, wakeup) { LoopThread.from($0!.pointee.loop).turn() }, "uv_async_init")
+        try check(uv_poll_init(loop, wakeupPoll, wakeup), "uv_poll_init")
+        try check(
+            uv_poll_start(wakeupPoll, Int32(UV_READABLE.rawValue)) { poll, _, _ in LoopThread.from(poll!.pointee.loop).turn() },
+            "uv_poll_start")
         try check(uv_timer_init(loop, alarm), "uv_timer_init")
         let worker = try WorkerThread(named: "ff-loop") { self.run() }
         thread.withLock { $0 = worker }
     }
 
-    deinit { loop.deallocate() }
+    deinit {
+        loop.deallocate()
+        close(wakeup)
+    }
 
     private static func from(_ loop: UnsafeMutablePointer<uv_loop_t>) -> LoopThread {
         Unmanaged<LoopThread>.fromOpaque(loop.pointee.data).takeUnretainedValue()
@@ -62,7 +72,11 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
         return loop
     }
 
+    /// The loop's jobs take microseconds; with the system's default slice it may wait 3 ms for a decoder's turn to end.
+    private static let slice: UInt64 = 100_000  // nanoseconds, the kernel's minimum
+
     private func run() {
+        _ = ff_request_slice(Self.slice)  // a wish; older kernels ignore it
         // TLS writes to a socket that the peer closed raise SIGPIPE, which would end the host's process.
         var brokenPipe = sigset_t()
         sigemptyset(&brokenPipe)
@@ -97,19 +111,18 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
     }
 
     private func submit(_ work: Work) {
-        let startsDrain = inbox.withLock { inbox -> Bool in
+        let (isFirst, startsDrain) = inbox.withLock { inbox -> (Bool, Bool) in
             inbox.work.append(work)
             switch inbox.life {
-            case .running:
-                // One wake-up per batch, not per job. Under the lock, because the handle closes under it too.
-                if inbox.work.count == 1 { uv_async_send(wakeup) }
-                return false
+            case .running: return (inbox.work.count == 1, false)
             case .ended:
                 inbox.life = .draining
-                return true
-            case .draining: return false
+                return (false, true)
+            case .draining: return (false, false)
             }
         }
+        // One wake-up per batch, not per job; without the lock, which the woken thread wants at once.
+        if isFirst { wake() }
         guard startsDrain else { return }
         do throws(LoopError) {
             _ = try WorkerThread(named: "ff-late") { self.drain() }
@@ -118,12 +131,20 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
         }
     }
 
+    private func wake() {
+        var one: UInt64 = 1
+        // Fails only when the counter is full, and then the loop is awake already.
+        _ = write(wakeup, &one, MemoryLayout.size(ofValue: one))
+    }
+
     package func enqueue(_ job: consuming ExecutorJob) { submit(.job(UnownedJob(job))) }
     package func post(_ body: @escaping @Sendable () -> Void) { submit(.body(body)) }
 
     /// Runs what has been enqueued. Work that this batch enqueues waits for the next turn of the loop, so that
     /// sockets and timers get their share.
     private func turn() {
+        var count: UInt64 = 0
+        _ = read(wakeup, &count, MemoryLayout.size(ofValue: count))  // before the batch: what comes later wakes again
         let batch = inbox.withLock { inbox in
             defer { inbox.work.removeAll(keepingCapacity: inbox.work.count < 1024) }
             return inbox.work
@@ -224,19 +245,17 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
         precondition(isIsolatingCurrentContext() == false, "stop() would wait for itself")
         guard let worker = thread.withLock({ $0.take() }) else { preconditionFailure("stop() was called twice") }
         isStopping.store(true, ordering: .releasing)
-        inbox.withLock { inbox in
-            inbox.work.append(.body {})
-            if inbox.work.count == 1 { uv_async_send(wakeup) }
-        }
+        post {}
         worker.join()
     }
 
     private func closeOwnHandles() {
         timers.withLock { $0.removeAll() }
+        uv_poll_stop(wakeupPoll)
+        wakeupPoll.withMemoryRebound(to: uv_handle_t.self, capacity: 1) { handle in
+            if uv_is_closing(handle) == 0 { uv_close(handle) { $0?.deallocate() } }
+        }
         inbox.withLock { inbox in
-            wakeup.withMemoryRebound(to: uv_handle_t.self, capacity: 1) { handle in
-                if uv_is_closing(handle) == 0 { uv_close(handle) { $0?.deallocate() } }
-            }
             inbox.life = .draining  // no wake-up any more: run() drains what comes from now on
         }
         alarm.withMemoryRebound(to: uv_handle_t.self, capacity: 1) { handle in

@@ -33,6 +33,11 @@ package struct PreRenderMachine: Hashable, Sendable {
     private var failed: Set<EntryID> = []
     package init() {}
 
+    package var isOpening: Bool {
+        if case .opening = state { return true }
+        return false
+    }
+
     /// - Parameters:
     ///   - entry: The entry to hold; `nil` when there is none.
     ///   - mayOpen: Whether the gate lets a new attempt begin. A held frame stays, an attempt under way is cancelled.

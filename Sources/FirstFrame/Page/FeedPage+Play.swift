@@ -26,6 +26,9 @@ extension FeedPage {
     /// How often the current entry's buffer is looked at.
     private static var tick: Duration { .milliseconds(200) }
 
+    /// How long other work waits after a first frame was delivered.
+    private static var grace: Duration { .milliseconds(4) }
+
     // MARK: Playing
 
     /// Plays an entry: its first frame is delivered as soon as it is there, at once when it was pre-rendered.
@@ -46,18 +49,21 @@ extension FeedPage {
         guard list.contains(entry), let source = sources[entry] else { throw FeedError.unknownEntry(entry) }
         playNumber += 1
         let number = playNumber
-        endCurrent()
         announced = nil
         list.play(entry)
         gate?.currentChanged()
         var metrics = PlayMetrics(page: id, entry: entry)
         let take = taken.removeValue(forKey: entry).map { PreparedClip.ready($0) } ?? takeSpare(entry)
+        if case .ready = take, let old = current.take() {
+            // Silent at once; its end, which costs time, comes after the new frame.
+            endSoon(old, after: Self.grace)
+            try? await old.clip.engine.pause()
+        }
+        endCurrent()
         do {
             let clip: OpenedClip
             switch take {
-            case .ready(let ready):
-                clip = ready
-                metrics.servedAs = .preRendered
+            case .ready(let ready): return try await playReady(ready, number, metrics, calledAt)
             case .inFlight(let opening):
                 metrics.servedAs = .inFlight
                 replan()
@@ -78,11 +84,33 @@ extension FeedPage {
             try await begin(clip, number, metrics, calledAt)
             return clip.engine
         } catch {
-            guard number == playNumber else { throw FeedError.superseded }
-            if !(error is CancellationError) { send(.playFailed(entry, "\(error)")) }
-            replan()
-            throw error
+            throw failed(entry, number, error)
         }
+    }
+
+    private func playReady(
+        _ clip: OpenedClip, _ number: Int, _ metrics: PlayMetrics, _ calledAt: LoopInstant
+    ) async throws -> any PlayerEngine {
+        var metrics = metrics
+        metrics.servedAs = .preRendered
+        do {
+            guard number == playNumber else {
+                release(clip)
+                throw FeedError.superseded
+            }
+            try await begin(clip, number, metrics, calledAt)
+            return clip.engine
+        } catch {
+            throw failed(clip.entry, number, error)
+        }
+    }
+
+    /// What a play that went wrong throws; strategies go on without it.
+    private func failed(_ entry: EntryID, _ number: Int, _ error: any Error) -> any Error {
+        guard number == playNumber else { return FeedError.superseded }
+        if !(error is CancellationError) { send(.playFailed(entry, "\(error)")) }
+        replan()
+        return error
     }
 
     private enum PreparedClip {
@@ -135,10 +163,8 @@ extension FeedPage {
         var metrics = metrics
         metrics.timeToFirstFrame = calledAt.duration(to: loop.now)
         metrics.media = clip.description
-        await clip.reader.markPlayed()
-        await clip.reader.setPriority(.current)
-        await clip.reader.setReadAhead(runtime.configuration.readAhead)
-        let answer = await runtime.loaders.firstAnswer(of: clip.reader.key)
+        let needsAnswer = metrics.servedAs == .cold || metrics.servedAs == .preloaded
+        let answer = needsAnswer ? await runtime.loaders.firstAnswer(of: clip.reader.key) : nil
         Self.fillPhases(of: &metrics, clip, answer)
         guard number == playNumber else {
             release(clip)
@@ -146,6 +172,18 @@ extension FeedPage {
         }
         current = CurrentPlay(number: number, clip: clip, metrics: metrics)
         send(.firstFrame(metrics))
+        // The host has its frame, and gets the time to show it before other work takes the cores.
+        loop.schedule(at: loop.now.advanced(by: Self.grace)) { [weak self] in
+            guard let self else { return }
+            self.loop.spawn { await self.supply(clip.reader, number) }
+        }
+    }
+
+    /// The entry on screen reads ahead, before everything else.
+    private func supply(_ reader: ByteReader, _ number: Int) async {
+        await reader.markPlayed()
+        await reader.setPriority(.current)
+        await reader.setReadAhead(runtime.configuration.readAhead)
         await look(number)
     }
 
@@ -196,9 +234,15 @@ extension FeedPage {
         playOpening = nil
         if let tickTimer { loop.cancel(tickTimer) }
         tickTimer = nil
-        guard let play = current.take() else { return }
+        if let play = current.take() { endSoon(play) }
+    }
+
+    private func endSoon(_ play: CurrentPlay, after delay: Duration = .zero) {
         let number = number()
-        endings[number] = loop.spawn { await self.end(play, number) }
+        endings[number] = loop.spawn {
+            if delay > .zero { try? await self.loop.sleep(for: delay) }
+            await self.end(play, number)
+        }
     }
 
     private func end(_ play: CurrentPlay, _ number: Int) async {

@@ -43,14 +43,17 @@ extension FeedPage {
         if current == nil { gate?.nothingPlays() }
         let isGateOpen = gate?.isOpen ?? true
         let upcoming = list.upcoming
-        if let action = preload?.machine.plan(upcoming: upcoming, current: list.current, isGateOpen: isGateOpen) {
-            for cancel in action.cancels { cancelPreload(cancel.entry, cancel.reason) }
-            for entry in action.starts { startPreload(entry) }
-        }
         let target = announced ?? upcoming.first
         let wanted = target.flatMap { taken[$0] == nil && list.current != $0 ? $0 : nil }
         if let action = preRender?.plan(wanted, mayOpen: isGateOpen || announced != nil) {
             carryOut(action, isGateOpen ? .swipe : .watermark)
+        }
+        // Before the first play the entry that will be played comes first, alone.
+        let isOpeningFirst = current == nil && list.current == nil && spare == nil && preRender?.isOpening == true
+        let mayPreload = isGateOpen && !isOpeningFirst
+        if let action = preload?.machine.plan(upcoming: upcoming, current: list.current, isGateOpen: mayPreload) {
+            for cancel in action.cancels { cancelPreload(cancel.entry, cancel.reason) }
+            for entry in action.starts { startPreload(entry) }
         }
     }
 

@@ -22,6 +22,9 @@ final class DecodeWorker: Sendable {
         var failure: (any Error)?
         var readOffset: Int64 = 0
         var isNoticeDue = true
+        /// Whether frames are being decoded up to the limit; they are taken up again when half of them are gone, so that
+        /// the thread wakes seldom and not in step with every frame.
+        var isFilling = true
     }
 
     /// Frames decoded ahead: enough to ride over one slow frame, few enough to stay small (8 MB of 720p).
@@ -139,7 +142,9 @@ final class DecodeWorker: Sendable {
             let job = shared.waitWithLock { shared -> Job? in
                 if shared.isStopping || (shared.isVideoDone && shared.isAudioDone) { return .stop }
                 guard shared.isPlaying else { return nil }
-                let video = !shared.isVideoDone && shared.video.count < Self.framesAhead
+                if shared.video.count >= Self.framesAhead { shared.isFilling = false }
+                if shared.video.count <= Self.framesAhead / 2 { shared.isFilling = true }
+                let video = !shared.isVideoDone && shared.isFilling
                 let audio = !shared.isAudioDone && shared.audioAhead < Self.soundAhead
                 return video || audio ? .work(video: video, audio: audio) : nil
             }

@@ -16,8 +16,10 @@ actor FFmpegEngine: PlayerEngine {
     private static let eventsWaiting = 64
     /// How long before its time a piece of sound is handed out.
     private static let soundLead = Duration.milliseconds(200)
-    /// How much must be buffered again before a stalled clock goes on.
+    /// How much must be buffered before the clock starts, and again before it goes on after a stall.
     private static let resumeAhead = Duration.milliseconds(500)
+    /// How long the next frames wait after the first was delivered: less than any frame lasts.
+    private static let grace = Duration.milliseconds(4)
     private static let stallPoll = Duration.milliseconds(20)
 
     private var machine = EngineMachine()
@@ -31,6 +33,8 @@ actor FFmpegEngine: PlayerEngine {
     private var opening: CheckedContinuation<DecodeWorker.Opened, any Error>?
     private var timer: LoopTimer?
     private var stallStart: LoopInstant?
+    /// Whether the clock waits for its first bytes.
+    private var isStarting = false
     private var stallCount = 0
     private var stalledTime = Duration.zero
     private var readOffset: Int64 = 0
@@ -95,14 +99,23 @@ actor FFmpegEngine: PlayerEngine {
 
     func play() async throws {
         guard try machine.play() else { return }
-        worker?.play()
+        if let first = heldFrame.take() { deliver(first) }
+        if let worker {
+            // The host's thread shows the frame first; decoding the next ones, not due yet, would take its core.
+            loop.schedule(at: loop.now.advanced(by: options.pacing == .clock ? Self.grace : .zero)) { worker.play() }
+        }
         if options.pacing == .none {
             frames.channel.onRoom { [weak self] in self?.pumpSoon() }
             audio.channel.onRoom { [weak self] in self?.pumpSoon() }
         }
-        if let first = heldFrame.take() { deliver(first) }
-        clock.start(at: loop.now)
-        pump()
+        if options.pacing == .clock, !isSupplied {
+            // The first frame stands until there is enough to move on; that is part of starting, not a stall.
+            isStarting = true
+            scheduleStallCheck()
+        } else {
+            clock.start(at: loop.now)
+            pump()
+        }
     }
 
     private nonisolated func pumpSoon() { loop.post { self.assumeIsolated { $0.pump() } } }
@@ -110,7 +123,7 @@ actor FFmpegEngine: PlayerEngine {
     func pause() async throws {
         guard try machine.pause() else { return }
         if let timer { loop.cancel(timer) }
-        stallStart = nil
+        (stallStart, isStarting) = (nil, false)
         clock.stop(at: loop.now)
     }
 
@@ -199,7 +212,7 @@ actor FFmpegEngine: PlayerEngine {
     }
 
     private func pumpByClock(_ worker: DecodeWorker) {
-        if stallStart != nil { return checkStall(worker) }
+        if isStarting || stallStart != nil { return checkSupply(worker) }
         while true {
             let front = worker.front()
             let now = loop.now
@@ -250,17 +263,23 @@ actor FFmpegEngine: PlayerEngine {
         timer = loop.schedule(at: loop.now.advanced(by: Self.stallPoll)) { [weak self] in self?.assumeIsolated { $0.pump() } }
     }
 
-    private func checkStall(_ worker: DecodeWorker) {
+    /// Whether enough is there to run the clock without stopping it again at once.
+    private var isSupplied: Bool {
+        input?.reader.isComplete == true || bufferedAhead(clock.position(at: loop.now)) >= Self.resumeAhead
+    }
+
+    private func checkSupply(_ worker: DecodeWorker) {
         let front = worker.front()
         readOffset = front.readOffset
         if let failure = front.failure { return finish(failure) }
         let isOver = front.isVideoDone && front.isAudioDone
         let hasSomething = front.video != nil || (front.isVideoDone && front.audio != nil)
-        let position = clock.position(at: loop.now)
-        let isReady = hasSomething && (input?.reader.isComplete == true || bufferedAhead(position) >= Self.resumeAhead)
-        guard isOver || isReady, let start = stallStart.take() else { return scheduleStallCheck() }
-        stalledTime += start.duration(to: loop.now)
-        events.channel.send(.resumed(after: start.duration(to: loop.now)))
+        guard isOver || (hasSomething && isSupplied) else { return scheduleStallCheck() }
+        if let start = stallStart.take() {
+            stalledTime += start.duration(to: loop.now)
+            events.channel.send(.resumed(after: start.duration(to: loop.now)))
+        }
+        isStarting = false
         clock.start(at: loop.now)
         pumpByClock(worker)
     }

@@ -7,14 +7,15 @@ struct DemoCommand {
 
     /// The script that Examples/two-tabs.json5 shows, with its folder set to where the clips are.
     static let steps = """
+        // Viewers don't swipe in step with the frames of 1/30 s, hence the odd times.
         { enter: "A" },
-        { play: 0 }, { watch: 4 },
-        { swipe: 5, seconds: 4 },
+        { play: 0 }, { watch: 3.98 },
+        { swipe: 5, seconds: 3.98 },
         { enter: "B" },
-        { play: 0 }, { watch: 4 },
-        { swipe: 4, seconds: 4 },
+        { play: 0 }, { watch: 3.98 },
+        { swipe: 4, seconds: 3.98 },
         { enter: "A" },
-        { play: "here" }, { watch: 3 },
+        { play: "here" }, { watch: 2.98 },
         { leave: "A" },
         """
 

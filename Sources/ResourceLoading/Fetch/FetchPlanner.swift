@@ -58,7 +58,10 @@ package struct FetchPlanner: Sendable {
         for request in kept { covered.insert(request.rest) }
         for demand in demands {
             for wanted in demand.ranges {
-                guard let hole = covered.holes(in: wanted.clamped(to: resource)).first else { continue }
+                // Who waits for a byte that is on its way waits; a second request would only take its bandwidth.
+                guard let missing = stored.holes(in: wanted.clamped(to: resource)).first?.lowerBound,
+                    let hole = covered.holes(in: wanted.clamped(to: resource)).first, hole.lowerBound == missing
+                else { continue }
                 if kept.count + plan.starts.count >= maximumRequests {
                     // A more urgent hole takes the place of a less urgent request, never of an equal one.
                     guard let victim = kept.filter({ (plan.priorities[$0.id] ?? $0.priority) < demand.priority }).min(by: {

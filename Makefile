@@ -1,0 +1,57 @@
+# FirstFrame: `make demo` shows it, `make test` checks it. Both install missing system packages first.
+
+SWIFT := swift
+FLAGS := --explicit-target-dependency-import-check error
+CLIPS := .demo/clips
+DEMO_ARGUMENTS :=
+
+.PHONY: help build demo test test-threads bench lint format docs clean
+
+help:
+	@echo "make demo    build, make the clips once, run the two-tab demo (under four minutes after the build)"
+	@echo "make test    build and run all tests"
+	@echo "make bench   downloads against curl, opening against bare libavcodec, page switches"
+	@echo "make lint    check formatting;  make format  apply it"
+	@echo "make docs    build the documentation into .build/docs"
+	@echo "make clean   remove what was built, the demo's clips too"
+
+build:
+	@.ci/packages build
+	$(SWIFT) build $(FLAGS)
+
+demo:
+	@.ci/packages demo
+	$(SWIFT) build -c release $(FLAGS) --product firstframe
+	@"$$($(SWIFT) build -c release --show-bin-path)/firstframe" demo --clips $(CLIPS) $(DEMO_ARGUMENTS)
+
+test:
+	@.ci/packages test
+	$(SWIFT) build $(FLAGS) --build-tests
+	$(SWIFT) test --skip-build --disable-xctest
+
+# The concurrency of loop, transport, cache and pages under ThreadSanitizer.
+test-threads:
+	@.ci/packages test
+	$(SWIFT) test --disable-xctest --sanitize=thread --scratch-path .build/thread \
+		--filter 'EventLoopTests|HTTPTransportTests|MediaCacheTests|FirstFrameTests'
+
+bench:
+	@.ci/packages demo
+	$(SWIFT) build -c release $(FLAGS) --product firstframe
+	@"$$($(SWIFT) build -c release --show-bin-path)/firstframe" bench --clips $(CLIPS)
+
+lint:
+	$(SWIFT) format lint --strict --recursive Package.swift Sources Tests Examples
+
+format:
+	$(SWIFT) format --in-place --recursive Package.swift Sources Tests Examples
+
+docs:
+	@.ci/packages build
+	@mkdir -p .build/docs
+	$(SWIFT) build $(FLAGS) -Xswiftc -emit-symbol-graph -Xswiftc -emit-symbol-graph-dir -Xswiftc .build/docs/graphs
+	docc convert --fallback-display-name FirstFrame --fallback-bundle-identifier org.firstframe \
+		--fallback-bundle-version 0.1.0 --additional-symbol-graph-dir .build/docs/graphs --output-path .build/docs/html
+
+clean:
+	rm -rf .build .demo

@@ -1,0 +1,119 @@
+package import EventLoop
+
+/// A loop without a thread: the test runs its jobs, and moves its clock.
+///
+/// Jobs that are ready at the same time run in an order drawn from the seed, so that each seed is one reproducible
+/// interleaving. Work off the loop takes a virtual time drawn from the seed too.
+package final class SimulatedLoop: LoopExecutor {
+    private enum Work {
+        case job(UnownedJob)
+        case body(@Sendable () -> Void)
+    }
+    private struct State {
+        var ready: [Work] = []
+        var timers = TimerQueue()
+        var now = LoopInstant(offset: .zero)
+        /// Orders the jobs. Apart from `chance`, so that a draw by the product doesn't change the interleaving.
+        var order: SplitMix64
+        var chance: SplitMix64
+        var stepCount = 0
+        var isRunning = false
+    }
+    /// Jobs of one instant after which the loop counts as spinning.
+    private static let largestTurn = 2_000_000
+    private static let longestOffload = 2_000  // microseconds
+    private let state: Lock<State>
+
+    package init(seed: UInt64) {
+        state = Lock(State(order: SplitMix64(seed: seed), chance: SplitMix64(seed: ~seed)))
+    }
+
+    package var now: LoopInstant { state.withLock { $0.now } }
+    /// Jobs run so far: equal for two runs of one seed.
+    package var stepCount: Int { state.withLock { $0.stepCount } }
+    /// Timers that are set.
+    package var timerCount: Int { state.withLock { $0.timers.count } }
+
+    package func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        state.withLock { $0.ready.append(.job(job)) }
+    }
+    package func post(_ body: @escaping @Sendable () -> Void) { state.withLock { $0.ready.append(.body(body)) } }
+    @discardableResult
+    package func schedule(at due: LoopInstant, _ body: @escaping @Sendable () -> Void) -> LoopTimer {
+        state.withLock { $0.timers.insert(at: due, body) }
+    }
+    package func cancel(_ timer: LoopTimer) { state.withLock { $0.timers.remove(timer) } }
+    package func offload(_ work: @escaping @Sendable () -> Void, then done: @escaping @Sendable () -> Void) {
+        let delay = state.withLock { Int.random(in: 1...Self.longestOffload, using: &$0.order) }
+        schedule(at: now.advanced(by: .microseconds(delay))) {
+            work()
+            done()
+        }
+    }
+    package func random() -> UInt64 { state.withLock { $0.chance.next() } }
+
+    package func isIsolatingCurrentContext() -> Bool? { state.withLock { $0.isRunning } }
+    package func checkIsolated() { precondition(isIsolatingCurrentContext() == true, "no job of the loop is running") }
+
+    /// Runs what is ready, and what that makes ready, without moving the clock.
+    package func runUntilIdle() {
+        for _ in 0..<Self.largestTurn {
+            let work = state.withLock { state -> Work? in
+                guard !state.ready.isEmpty else { return nil }
+                (state.stepCount, state.isRunning) = (state.stepCount + 1, true)
+                return state.ready.remove(at: Int.random(in: state.ready.indices, using: &state.order))
+            }
+            switch work {
+            case nil: return
+            case .job(let job):
+                job.runSynchronously(isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
+            case .body(let body): body()
+            }
+            state.withLock { $0.isRunning = false }
+        }
+        preconditionFailure("the loop spins without moving its clock")
+    }
+
+    /// Moves the clock, running what becomes due on the way.
+    package func advance(by delay: Duration) {
+        runUntilIdle()
+        let end = now.advanced(by: delay)
+        while step(until: end) {}
+        state.withLock { $0.now = end }
+    }
+
+    /// Goes to the next timer up to `end` and runs what it starts.
+    private func step(until end: LoopInstant) -> Bool {
+        let body = state.withLock { state -> (@Sendable () -> Void)? in
+            guard let due = state.timers.nextDue(), due <= end else { return nil }
+            state.now = max(state.now, due)
+            state.isRunning = true
+            return state.timers.popDue(at: due)
+        }
+        guard let body else { return false }
+        body()
+        state.withLock { $0.isRunning = false }
+        runUntilIdle()
+        return true
+    }
+
+    /// Runs `body` on the loop, moving the clock until it returns.
+    ///
+    /// - Parameter limit: Virtual time after which the call counts as hanging.
+    /// - Returns: `nil` when it hangs.
+    package func run<Value: Sendable>(
+        within limit: Duration = .seconds(600), _ body: @escaping @Sendable () async throws -> Value
+    ) throws -> Value? {
+        let outcome = Lock<Result<Value, any Error>?>(nil)
+        spawn {
+            let result: Result<Value, any Error>
+            do { result = .success(try await body()) } catch { result = .failure(error) }
+            outcome.withLock { $0 = result }
+        }
+        runUntilIdle()
+        let end = now.advanced(by: limit)
+        while outcome.withLock({ $0 == nil }) { guard step(until: end) else { return nil } }
+        return try outcome.withLock { $0 }?.get()
+    }
+}
