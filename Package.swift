@@ -70,6 +70,20 @@ let package = Package(
                 "FeedVocabulary", "EventLoop", "FeedStrategy", "HTTPTransport", "MediaCache", "ResourceLoading",
                 "Playback", "FirstFrame", "FirstFrameFFmpeg", "Origin",
             ], swiftSettings: strict),
+        // Tests, a target a room.
+        tests("HouseTests", []),
+        tests("FeedVocabularyTests", ["FeedVocabulary", "EventLoop"]),
+        tests("EventLoopTests", ["EventLoop", "Simulation"]),
+        tests("FeedStrategyTests", ["FeedStrategy", "FeedVocabulary", "EventLoop"]),
+        tests("HTTPTransportTests", ["HTTPTransport", "Origin", "EventLoop", "FeedVocabulary"]),
+        tests("MediaCacheTests", ["MediaCache", "EventLoop", "FeedVocabulary", "Simulation"]),
+        tests(
+            "ResourceLoadingTests",
+            ["ResourceLoading", "MediaCache", "HTTPTransport", "EventLoop", "FeedVocabulary", "Simulation"]),
+        tests("OriginTests", ["Origin", "HTTPTransport", "EventLoop", "FeedVocabulary"]),
+        tests("FirstFrameFFmpegTests", ["FirstFrame", "FirstFrameFFmpeg", "Origin", "EventLoop"]),
+        tests("FirstFrameTests", ["FirstFrame", "Simulation", "EventLoop", "FeedVocabulary", "Playback", "ResourceLoading"]),
+        tests("FirstFrameToolTests", ["FirstFrameTool"]),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -4,10 +4,12 @@ package import FeedVocabulary
 package struct PreloadMachine: Hashable, Sendable {
     package struct Cancel: Hashable, Sendable {
         package let entry: EntryID, reason: StrategyReason
+        package init(entry: EntryID, reason: StrategyReason) { (self.entry, self.reason) = (entry, reason) }
     }
     package struct Action: Hashable, Sendable {
         package var starts: [EntryID] = []
         package var cancels: [Cancel] = []
+        package init() {}
     }
 
     private let count: Int

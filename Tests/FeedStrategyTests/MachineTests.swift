@@ -1,0 +1,221 @@
+import EventLoop
+import FeedStrategy
+import FeedVocabulary
+import Testing
+
+@Suite("Watermark gate") struct WatermarkGateTests {
+    private func playing(_ ahead: Double, complete: Bool = false, shown: Bool = true, stalled: Bool = false) -> WatermarkGate.Playing {
+        .init(bufferedAhead: .seconds(ahead), isComplete: complete, isFirstFrameShown: shown, isStalled: stalled)
+    }
+
+    @Test("PRELOAD-1: opens at the start limit, closes below the stop limit, holds between") func hysteresis() {
+        var gate = WatermarkGate(start: .seconds(15), stop: .seconds(5))
+        #expect(gate.isOpen)  // nothing plays
+        gate.currentChanged()
+        for (ahead, isOpen) in [(14.9, false), (15, true), (10, true), (5, true), (4.9, false), (14, false), (15, true)] {
+            gate.update(playing(ahead))
+            #expect(gate.isOpen == isOpen, "\(ahead) s buffered")
+        }
+    }
+    @Test("a complete clip opens it however short; a stall and a missing first frame close it") func completeness() {
+        var gate = WatermarkGate(start: .seconds(15), stop: .seconds(5))
+        gate.currentChanged()
+        gate.update(playing(2, complete: true, shown: false))
+        #expect(!gate.isOpen)
+        gate.update(playing(2, complete: true))
+        #expect(gate.isOpen)
+        gate.update(playing(20, stalled: true))
+        #expect(!gate.isOpen)
+        gate.nothingPlays()
+        #expect(gate.isOpen)
+    }
+}
+
+@Suite("Preload machine") struct PreloadMachineTests {
+    private let window: [EntryID] = ["1", "2", "3", "4", "5"]
+
+    @Test("two in flight, nearest first, none beyond the window") func order() {
+        var machine = PreloadMachine(PreloadConfiguration(count: 3))
+        let answer1 = machine.plan(upcoming: window, current: "0", isGateOpen: true)
+        #expect(answer1.starts == ["1", "2"])
+        machine.ended("1")
+        let answer2 = machine.plan(upcoming: window, current: "0", isGateOpen: true)
+        #expect(answer2.starts == ["3"])
+        machine.ended("2")
+        machine.ended("3")
+        let answer3 = machine.plan(upcoming: window, current: "0", isGateOpen: true)
+        #expect(answer3.starts == [])
+    }
+    @Test("a closed gate cancels, a swipe cancels what left the window, the new current's own goes on") func cancels() {
+        var machine = PreloadMachine(PreloadConfiguration(count: 2))
+        _ = machine.plan(upcoming: window, current: "0", isGateOpen: true)
+        var action = machine.plan(upcoming: window.dropFirst(), current: "1", isGateOpen: false)
+        #expect(action.cancels == [.init(entry: "2", reason: .watermark)])
+        #expect(machine.running == ["1"])
+        action = machine.plan(upcoming: window.dropFirst(4), current: "4", isGateOpen: true)
+        #expect(action.cancels == [.init(entry: "1", reason: .swipe)])
+        #expect(action.starts == ["5"])
+    }
+    @Test("PRELOAD-7: count 0 and size 0 mean nothing to do", arguments: [PreloadConfiguration(count: 0), PreloadConfiguration(size: 0)])
+    func off(configuration: PreloadConfiguration) throws {
+        try configuration.validate()
+        var machine = PreloadMachine(configuration)
+        let answer4 = machine.plan(upcoming: window, current: nil, isGateOpen: true)
+        #expect(answer4 == .init())
+    }
+    @Test("INPUT-9: nonsense is refused by the name of the field", arguments: [
+        (PreloadConfiguration(count: -1), "count"), (PreloadConfiguration(count: 1_000_000), "count"),
+        (PreloadConfiguration(size: -1), "size"), (PreloadConfiguration(startBufferLimit: 5, stopBufferLimit: 5), "startBufferLimit"),
+        (PreloadConfiguration(startBufferLimit: .nan), "startBufferLimit"), (PreloadConfiguration(stopBufferLimit: .infinity), "stopBufferLimit"),
+    ]) func validation(configuration: PreloadConfiguration, field: String) {
+        do {
+            try configuration.validate()
+            Issue.record("accepted")
+        } catch {
+            guard case .outOfRange(field, _) = error else {
+                Issue.record("\(error)")
+                return
+            }
+        }
+    }
+    @Test("never more than the limits, never outside the window, never with a closed gate", arguments: UInt64(0)..<200)
+    func property(seed: UInt64) {
+        var random = SplitMix64(seed: seed)
+        let count = Int.random(in: 0...10, using: &random)
+        var machine = PreloadMachine(PreloadConfiguration(count: count))
+        let list = (0..<30).map { EntryID("\($0)") }
+        for _ in 0..<500 {
+            let current = Int.random(in: 0..<30, using: &random)
+            let isOpen = Bool.random(using: &random)
+            let upcoming = list.dropFirst(current + 1)
+            let action = machine.plan(upcoming: upcoming, current: list[current], isGateOpen: isOpen)
+            #expect(action.starts.isEmpty || isOpen)
+            #expect(machine.running.count(where: { $0 != list[current] }) <= 2)
+            #expect(machine.running.allSatisfy { upcoming.prefix(count).contains($0) || $0 == list[current] })
+            if let done = machine.running.randomElement(using: &random) { machine.ended(done) }
+        }
+        _ = machine.clear()
+        #expect(machine.running.isEmpty)
+    }
+}
+
+@Suite("Pre-render machine") struct PreRenderMachineTests {
+    @Test("an engine that opens after the plan moved on is discarded") func late() throws {
+        var slot = PreRenderMachine()
+        let first = try #require(slot.plan("1", mayOpen: true).opens)
+        let second = try #require(slot.plan("2", mayOpen: true).opens)
+        let third = try #require(slot.plan("1", mayOpen: true).opens)
+        let answer5 = slot.engineOpened(first)
+        #expect(answer5 == .discard)
+        let answer6 = slot.engineOpened(second)
+        #expect(answer6 == .discard)
+        let answer7 = slot.engineOpened(third)
+        #expect(answer7 == .hold)
+    }
+    @Test("POOL-8: given out once, and only for its own entry") func once() throws {
+        var slot = PreRenderMachine()
+        let attempt = try #require(slot.plan("1", mayOpen: true).opens)
+        let answer8 = slot.take("2")
+        #expect(answer8 == .none)
+        let answer9 = slot.engineOpened(attempt)
+        #expect(answer9 == .hold)
+        let answer10 = slot.take("1")
+        #expect(answer10 == .ready(attempt))
+        let answer11 = slot.take("1")
+        #expect(answer11 == .none)
+    }
+    @Test("POOL-9: a failure is remembered until the host asks for the entry") func failure() throws {
+        var slot = PreRenderMachine()
+        let attempt = try #require(slot.plan("1", mayOpen: true).opens)
+        let answer12 = slot.engineFailed(attempt)
+        #expect(answer12)
+        let answer13 = slot.plan("1", mayOpen: true)
+        #expect(answer13.opens == nil)
+        _ = slot.take("1")
+        let answer14 = slot.plan("1", mayOpen: true)
+        #expect(answer14.opens != nil)
+    }
+    @Test("a closed gate cancels an opening and keeps a held frame") func gate() throws {
+        var slot = PreRenderMachine()
+        let attempt = try #require(slot.plan("1", mayOpen: true).opens)
+        let answer15 = slot.plan("1", mayOpen: false)
+        #expect(answer15.cancels == attempt)
+        let again = try #require(slot.plan("1", mayOpen: true).opens)
+        _ = slot.engineOpened(again)
+        let answer16 = slot.plan("1", mayOpen: false)
+        #expect(answer16 == .init())
+        let answer17 = slot.clear()
+        #expect(answer17.releasesHeld == again)
+        let answer18 = slot.plan("1", mayOpen: true)
+        #expect(answer18 == .init())
+    }
+}
+
+@Suite("Page list") struct PageListTests {
+    @Test("PAGE-7: position follows the identity through inserts and removals") func identity() {
+        var list = PageList()
+        _ = list.set(["a", "b", "c", "d"])
+        list.play("c")
+        list.remove("a")
+        let answer19 = list.insert(["x", "b", "y"], at: 0)
+        #expect(answer19 == ["b"])
+        #expect(list.entries == ["x", "y", "b", "c", "d"])
+        #expect(list.current == "c" && Array(list.upcoming) == ["d"])
+        list.remove("c")
+        #expect(list.current == nil && Array(list.upcoming) == ["d"])
+    }
+    @Test("a page that rests goes on at the entry that played") func rest() {
+        var list = PageList()
+        _ = list.set(["a", "b", "c"])
+        list.play("b")
+        list.rest()
+        #expect(Array(list.upcoming) == ["b", "c"])
+        let answer20 = list.set(["b", "c", "d"])
+        #expect(answer20 == ["a"])
+    }
+}
+
+@Suite("Coordinator machine") struct CoordinatorMachineTests {
+    @Test("of the switches that wait only the newest is carried out") func newest() {
+        var machine = CoordinatorMachine()
+        let (a, _) = machine.request(PageID("A"))
+        let (b, waitsB) = machine.request(PageID("B"))
+        let (c, waitsC) = machine.request(PageID("C"))
+        #expect(waitsB == .waits(supersedes: nil) && waitsC == .waits(supersedes: b))
+        let answer21 = machine.finished(a)
+        #expect(answer21 == c)
+        let answer22 = machine.finished(c)
+        #expect(answer22 == nil)
+    }
+    @Test("there is one owner, and it must be cleared before another") func owner() {
+        var machine = CoordinatorMachine()
+        let answer23 = machine.claim(PageID("A"))
+        #expect(answer23 == nil)
+        let answer24 = machine.claim(PageID("B"))
+        #expect(answer24 == PageID("A"))
+        machine.cleared(PageID("B"))
+        #expect(machine.owner == PageID("A"))  // PAGE-5: another page's late clear touches nothing
+        machine.cleared(PageID("A"))
+        let answer25 = machine.claim(PageID("B"))
+        #expect(answer25 == nil)
+    }
+}
+
+@Suite("Container head") struct ContainerHeadTests {
+    private func box(_ type: String, _ size: UInt32) -> [UInt8] {
+        [UInt8(size >> 24), UInt8(size >> 16 & 255), UInt8(size >> 8 & 255), UInt8(size & 255)] + Array(type.utf8)
+    }
+    @Test("the index is found before or after the media") func places() {
+        let first = box("ftyp", 16) + [UInt8](repeating: 0, count: 8) + box("moov", 5_000) + [UInt8](repeating: 0, count: 32)
+        #expect(ContainerHead(first) == .indexFirst)
+        let last = box("ftyp", 16) + [UInt8](repeating: 0, count: 8) + box("mdat", 9_000) + [UInt8](repeating: 0, count: 32)
+        #expect(ContainerHead(last) == .indexLast(offset: 9_016))
+        #expect(ContainerHead(Array(first.prefix(20))) == .needs(bytes: 32))
+    }
+    @Test("hostile and foreign bytes count as index first") func hostile() {
+        #expect(ContainerHead([UInt8](repeating: 0xff, count: 64)) == .indexFirst)
+        #expect(ContainerHead(box("ftyp", 0) + [UInt8](repeating: 0, count: 64)) == .indexFirst)
+        let huge: [UInt8] = [0, 0, 0, 1] + Array("mdat".utf8) + [UInt8](repeating: 0xff, count: 8) + [UInt8](repeating: 0, count: 32)
+        #expect(ContainerHead(huge) == .indexFirst)
+    }
+}
