@@ -84,6 +84,7 @@ package actor SimulatedNetwork: Transport {
         try await loop.sleep(until: linkFreeAt)
     }
     fileprivate func ended() { openCount -= 1 }
+    fileprivate nonisolated func forgotten() { loop.post { self.assumeIsolated { $0.ended() } } }
     fileprivate static func piece(of rest: ArraySlice<UInt8>) -> ArraySlice<UInt8> { rest.prefix(pieceBytes) }
 }
 
@@ -100,6 +101,11 @@ private final class SimulatedExchange: HTTPExchange {
     init(head: HTTPResponseHead, body: [UInt8], breaksAfter: Int?, network: SimulatedNetwork) {
         (self.head, self.network) = (head, network)
         state = Lock(State(rest: body[...], left: breaksAfter))
+    }
+
+    /// A reader that goes away without reading on ends the transfer, as the real client's does.
+    deinit {
+        if !state.withLock({ $0.isOver }) { network.forgotten() }
     }
 
     func next() async throws -> [UInt8]? {

@@ -36,7 +36,7 @@ package struct SimulatedWorld: Sendable {
         var entries: [FeedEntry] = []
         for number in 0..<count {
             let url = "http://simulated.test/clip\(number).mp4"
-            let content = (0..<bytes).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ number) }
+            let content = [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: bytes)
             loop.spawn { [network] in await network.serve(url, .init(bytes: content, validator: "\"v1-\(number)\"")) }
             entries.append(FeedEntry(try URLSource(url: url, cacheKey: "clip\(number)"), id: .init("\(number)")))
         }

@@ -47,6 +47,8 @@ final class OriginCore {
     private var connections: [OpaquePointer: Connection] = [:]
     private var active: [RequestID: Request] = [:]
     private var nextID = 0
+    /// From here on nothing is suspended any more, and answers under way are cut.
+    fileprivate var isStopping = false
     private(set) var requests: [OriginRequest] = []
     private(set) var connectionCount = 0
     private(set) var bytesSent: Int64 = 0
@@ -103,6 +105,7 @@ final class OriginCore {
         watcher = nil
         if let timer { loop.cancel(timer) }
         // libmicrohttpd refuses to stop over a suspended connection.
+        isStopping = true
         for request in active.values { resume(request) }
         if let daemon {
             self.daemon = nil
@@ -151,6 +154,7 @@ final class OriginCore {
         if let held = context.pointee {
             let request = Unmanaged<Request>.fromOpaque(held).takeUnretainedValue()
             if request.isReady { return queue(request) }
+            if isStopping { return .NO }
             receive(request)
             return .YES
         }
@@ -232,7 +236,7 @@ final class OriginCore {
     }
 
     fileprivate func suspend(_ request: Request) {
-        guard !request.isSuspended else { return }
+        guard !request.isSuspended, !isStopping else { return }
         request.isSuspended = true
         MHD_suspend_connection(request.handle)
     }
@@ -255,7 +259,7 @@ extension OriginCore.Request {
         let count = min(Int64(room), released - NetworkShape.headBytes - position)
         guard count > 0 else {
             core.suspend(self)
-            return 0
+            return core.isStopping ? ff_mhd_end_of_stream : 0
         }
         core.count(count)
         if let file = answer.file {

@@ -1,0 +1,187 @@
+import EventLoop
+import FirstFrame
+import FirstFrameFFmpeg
+import Foundation
+import Origin
+import Testing
+
+/// Clips made once a run with the `ffmpeg` command, an origin that serves them, and a runtime that plays them.
+private actor Stage {
+    static let shared = Stage()
+    private var folder: String?
+
+    func clips() throws -> String {
+        if let folder { return folder }
+        let path = FileManager.default.temporaryDirectory.path() + "/ff-clips-\(getpid())"
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        let sound = ["-f", "lavfi", "-i", "sine=frequency=440:duration=2"]
+        let codecs = ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-preset", "veryfast", "-bf", "2", "-c:a", "aac"]
+        try ffmpeg(["-f", "lavfi", "-i", "testsrc2=size=360x640:rate=30:duration=2"] + sound + codecs + ["-movflags", "+faststart", "\(path)/first.mp4"])
+        try ffmpeg(["-f", "lavfi", "-i", "mandelbrot=size=320x240:rate=25", "-t", "2"] + sound + codecs + ["\(path)/last.mp4"])
+        try ffmpeg(["-f", "lavfi", "-i", "testsrc2=size=318x242:rate=24:duration=2"] + codecs.dropLast(2) + ["-movflags", "+faststart", "\(path)/silent.mp4"])
+        try ffmpeg(sound + ["-c:a", "aac", "\(path)/sound.m4a"])
+        let whole = try Data(contentsOf: URL(filePath: path + "/first.mp4"))
+        try whole.prefix(whole.count / 2).write(to: URL(filePath: path + "/truncated.mp4"))
+        try whole.prefix(600).write(to: URL(filePath: path + "/stump.mp4"))
+        try Data("this is a text, not a clip\n".utf8).write(to: URL(filePath: path + "/text.mp4"))
+        try Data().write(to: URL(filePath: path + "/empty.mp4"))
+        folder = path
+        return path
+    }
+}
+
+@discardableResult private func ffmpeg(_ arguments: [String]) throws -> Data {
+    let process = Process()
+    process.executableURL = URL(filePath: "/usr/bin/env")
+    process.arguments = ["ffmpeg", "-hide_banner", "-loglevel", "error", "-nostdin", "-y"] + arguments
+    let output = Pipe()
+    process.standardOutput = output
+    try process.run()
+    let data = output.fileHandleForReading.readDataToEndOfFile()
+    process.waitUntilExit()
+    try #require(process.terminationStatus == 0, "ffmpeg failed")
+    return data
+}
+
+/// The frames that the `ffmpeg` command decodes, one after the other, without padding.
+private func reference(_ file: String) throws -> Data {
+    try ffmpeg(["-noautorotate", "-i", file, "-map", "0:v:0", "-fps_mode", "passthrough", "-f", "rawvideo", "-"])
+}
+
+private func withPage(
+    _ names: [String], strategies: [Strategy] = [], options: EngineOptions = EngineOptions(),
+    _ body: (FeedPage, FeedRuntime, String) async throws -> Void
+) async throws {
+    let folder = try await Stage.shared.clips()
+    let loop = try LoopThread()
+    let origin = try await OriginServer.start(folder: folder, on: loop)
+    let cache = FileManager.default.temporaryDirectory.path() + "/ff-cache-\(UUID().uuidString)"
+    var configuration = RuntimeConfiguration()
+    configuration.cacheDirectory = cache
+    let runtime = try await FeedRuntime.start(engines: FFmpegEngines(), configuration: configuration)
+    let page = try await runtime.makePage("page", strategies: strategies)
+    await page.setEngineOptions(options)
+    try await runtime.enter(page)
+    try await page.setSources(try names.map { FeedEntry(try URLSource(url: origin.baseURL + "/" + $0), id: EntryID($0)) })
+    let result: Result<Void, any Error>
+    do { result = .success(try await body(page, runtime, folder)) } catch { result = .failure(error) }
+    await runtime.shutdown()
+    await origin.stop()
+    loop.stop()
+    try? FileManager.default.removeItem(atPath: cache)
+    try result.get()
+}
+
+private func allFrames() -> EngineOptions {
+    var options = EngineOptions()
+    options.pacing = .none
+    return options
+}
+
+@Suite("FFmpeg engine", .serialized) struct EngineTests {
+    @Test("every frame is bit-exact with what the ffmpeg command decodes, the first one too", arguments: ["first.mp4", "last.mp4", "silent.mp4"])
+    func bitExact(name: String) async throws {
+        try await withPage([name], options: allFrames()) { page, _, folder in
+            let wanted = try reference(folder + "/" + name)
+            var bytes = Data()
+            var times: [Duration] = []
+            for await frame in try await page.play(EntryID(name)).frames {
+                bytes.append(contentsOf: frame.packedBytes())
+                times.append(frame.presentationTime)
+            }
+            #expect(times.count == (name == "first.mp4" ? 60 : name == "last.mp4" ? 50 : 48))
+            #expect(bytes == wanted)
+            #expect(times == times.sorted() && times.first == .zero)
+        }
+    }
+
+    @Test("a pre-rendered first frame is the same picture, in the format that was asked for") func preRendered() async throws {
+        var options = EngineOptions()
+        options.pixelFormat = .rgba
+        try await withPage(["first.mp4", "last.mp4"], strategies: [.preload, .preRender], options: options) { page, _, folder in
+            let engine = try await page.play("first.mp4")
+            for await frame in engine.frames where frame.presentationTime > .milliseconds(200) { break }
+            let spare = await page.takePreRenderedEngine(for: "last.mp4", waitingAtMost: .seconds(20))
+            #expect(spare != nil)
+            let taken = try await page.play("last.mp4")
+            #expect(taken === spare)
+            #expect(await page.currentMetrics?.servedAs == .preRendered)
+            let iterator = taken.frames.makeAsyncIterator()
+            let first = try #require(await iterator.next())
+            #expect(first.pixelFormat == .rgba && first.planes.count == 1)
+            let plain = try ffmpeg(["-i", folder + "/last.mp4", "-frames:v", "1", "-f", "rawvideo", "-pix_fmt", "rgba", "-"])
+            let worst = zip(first.packedBytes(), plain).map { abs(Int($0) - Int($1)) }.max() ?? 255
+            #expect(first.packedBytes().count == plain.count && worst <= 3)  // two scalers' roundings
+            #expect(try first.png().starts(with: [0x89, 0x50, 0x4e, 0x47]))
+        }
+    }
+
+    @Test("POOL-6: the frame of a start time is exact to the frame") func startTime() async throws {
+        var options = allFrames()
+        options.startTime = .milliseconds(1_010)
+        try await withPage(["first.mp4"], options: options) { page, _, folder in
+            let iterator = try await page.play("first.mp4").frames.makeAsyncIterator()
+            let frame = try #require(await iterator.next())
+            let index = Int((frame.presentationTime / .seconds(1) * 30).rounded())
+            #expect(index == 30)
+            let size = 360 * 640 * 3 / 2
+            #expect(Data(frame.packedBytes()) == (try reference(folder + "/first.mp4"))[index * size..<(index + 1) * size])
+        }
+    }
+
+    @Test("sound reaches the host as PCM of the right length") func sound() async throws {
+        var options = allFrames()
+        options.audio = .host
+        try await withPage(["sound.m4a"], options: options) { page, _, _ in
+            var count = 0
+            for await buffer in try await page.play("sound.m4a").audio {
+                #expect(buffer.sampleRate == 44_100 && buffer.channelCount == 1)
+                count += buffer.frameCount
+            }
+            #expect(abs(count - 88_200) <= 1_024)  // within one codec frame
+        }
+    }
+
+    @Test("by its clock a clip of 2 s plays 2 s, ends once, and stalls never") func clock() async throws {
+        try await withPage(["silent.mp4"]) { page, _, _ in
+            let engine = try await page.play("silent.mp4")
+            let consumer = Task { var count = 0; for await _ in engine.frames { count += 1 }; return count }
+            var events: [EngineEvent] = []
+            for await event in engine.events { events.append(event) }
+            #expect(events == [.firstFrame, .ended])
+            let status = await engine.status()
+            #expect(await consumer.value + status.droppedFrames == 48)
+            #expect(status.isBufferedAheadExact && status.isComplete && status.stallCount == 0)
+        }
+    }
+
+    @Test("what is no clip gives an error that says so, and the feed goes on") func broken() async throws {
+        try await withPage(["text.mp4", "empty.mp4", "stump.mp4", "none.mp4", "first.mp4"]) { page, runtime, _ in
+            await #expect(throws: PlaybackError.self) { _ = try await page.play("text.mp4") }
+            await #expect(throws: LoadError.self) { _ = try await page.play("empty.mp4") }
+            await #expect(throws: PlaybackError.self) { _ = try await page.play("stump.mp4") }
+            await #expect(throws: LoadError.self) { _ = try await page.play("none.mp4") }
+            _ = try await page.play("first.mp4")
+            await page.clear()
+            #expect(await runtime.statistics().liveEngines == 0)
+        }
+    }
+
+    @Test("a truncated clip plays its whole frames and ends") func truncated() async throws {
+        try await withPage(["truncated.mp4"], options: allFrames()) { page, _, _ in
+            var count = 0
+            for await _ in try await page.play("truncated.mp4").frames { count += 1 }
+            #expect(count > 5 && count < 60)
+        }
+    }
+
+    @Test("after shutdown no thread of the runtime remains") func threads() async throws {
+        try await withPage(["first.mp4", "last.mp4"], strategies: [.preload, .preRender]) { page, _, _ in
+            _ = try await page.play("first.mp4")
+            try await Task.sleep(for: .milliseconds(300))
+        }
+        let tasks = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")
+        let names = tasks.compactMap { try? String(contentsOfFile: "/proc/self/task/\($0)/comm", encoding: .utf8) }
+        #expect(!names.contains { $0.hasPrefix("ff-decode") })
+    }
+}

@@ -1,0 +1,222 @@
+import EventLoop
+import FeedVocabulary
+import HTTPTransport
+import MediaCache
+import Simulation
+import Testing
+
+@testable import ResourceLoading
+
+/// Loaders on a simulated network and disk.
+private struct World {
+    let loop: SimulatedLoop
+    let network: SimulatedNetwork
+    let disk: SimulatedDisk
+    let cache: MediaCache
+    let loaders: ResourceLoaders
+    let resource: Resource
+    let content: [UInt8]
+    static let url = "http://simulated.test/a.mp4"
+
+    init(seed: UInt64, bytes: Int = 1_000_000, _ change: (inout SimulatedNetwork.Resource) -> Void = { _ in }) throws {
+        let loop = SimulatedLoop(seed: seed)
+        let disk = SimulatedDisk(loop: loop)
+        (self.loop, self.disk) = (loop, disk)
+        let network = SimulatedNetwork(loop: loop, roundTrip: .milliseconds(20), bytesPerSecond: 10_000_000)
+        self.network = network
+        content = (0..<bytes).map { UInt8(truncatingIfNeeded: $0 &* 7 &+ $0 >> 8) }
+        var served = SimulatedNetwork.Resource(bytes: content, validator: "\"1\"")
+        change(&served)
+        let answer = served
+        cache = try #require(
+            try loop.run { () -> MediaCache in
+                await network.serve(Self.url, answer)
+                return try await MediaCache.open(
+                    CacheConfiguration(directory: "/c"), on: loop, files: disk, indexInMemory: true)
+            })
+        loaders = ResourceLoaders(on: loop, cache: cache, transport: network)
+        resource = Resource(key: try CacheKey("a"), urls: [Self.url])
+    }
+
+    func readAll(_ priority: LoadPriority = .current) async throws -> [UInt8] {
+        let reader = try await loaders.open(resource, priority: priority, readAhead: 256 * 1024)
+        var bytes: [UInt8] = []
+        while true {
+            let piece = try await reader.read(at: Int64(bytes.count), count: 100_000)
+            if piece.isEmpty { break }
+            bytes += piece
+        }
+        await reader.close()
+        return bytes
+    }
+}
+
+@Suite("Resource loaders") struct ResourceLoadersTests {
+    @Test("CONC-7: many readers of one resource cause one transfer of each byte", arguments: UInt64(0)..<20)
+    func singleFlight(seed: UInt64) throws {
+        let world = try World(seed: seed)
+        let done = Lock(0)
+        for _ in 0..<16 {
+            world.loop.spawn {
+                let bytes = try? await world.readAll()
+                #expect(bytes == world.content)
+                done.withLock { $0 += 1 }
+            }
+        }
+        world.loop.advance(by: .seconds(60))
+        #expect(done.withLock { $0 } == 16)
+        try world.loop.run {
+            #expect(await world.loaders.traffic.bytesFetched == 1_000_000)
+            #expect(await world.loaders.openCount == 0)
+        }
+    }
+
+    @Test("what is on disk is not fetched again, also by a reader that comes later") func fromDisk() throws {
+        let world = try World(seed: 1)
+        try world.loop.run {
+            _ = try await world.readAll()
+            await world.network.setDown(true)
+            let bytes1 = try await world.readAll()
+            #expect(bytes1 == world.content)
+        }
+    }
+
+    @Test("HTTP-5: a broken transfer goes on where the bytes ended") func resumes() throws {
+        let world = try World(seed: 2) { $0.breaksAfter = 100_000 }
+        try world.loop.run {
+            let bytes2 = try await world.readAll()
+            #expect(bytes2 == world.content)
+            let ranges = await world.network.requestedRanges(of: World.url)
+            #expect(ranges.dropFirst().first??.lowerBound == 98_304)  // six whole pieces of 16 KB came
+            #expect(await world.loaders.traffic.bytesFetched == 1_000_000)
+        }
+    }
+
+    @Test("HTTP-1: a 200 to a range request is used from byte 0") func whole() throws {
+        let world = try World(seed: 3) { $0.supportsRanges = false }
+        try world.loop.run {
+            let reader = try await world.loaders.open(world.resource, priority: .current, readAhead: 0)
+            let bytes3 = try await reader.read(at: 1_000, count: 500)
+            #expect(bytes3 == Array(world.content[1_000..<1_500]))
+            await reader.close()
+            let bytes4 = try await world.readAll()
+            #expect(bytes4 == world.content)
+        }
+    }
+
+    @Test("LIMIT-8: failures are tried a bounded number of times, then told") func budget() throws {
+        let world = try World(seed: 4) { ($0.failures, $0.failureStatus) = (100, 503) }
+        try world.loop.run {
+            await #expect(throws: LoadError.status(503, url: World.url)) { try await world.readAll() }
+            #expect(await world.network.requests.count == 1 + RetryPolicy.maximumRetries)
+        }
+    }
+
+    @Test("a passing failure is retried and not noticed") func passing() throws {
+        let world = try World(seed: 5) { ($0.failures, $0.failureStatus) = (2, 503) }
+        let bytes = try world.loop.run { try await world.readAll() }
+        #expect(bytes == world.content)
+    }
+
+    @Test("CACHE-5: a changed validator never mixes two versions") func changed() throws {
+        let world = try World(seed: 6)
+        let other = [UInt8](repeating: 9, count: 1_000_000)
+        try world.loop.run {
+            let reader = try await world.loaders.open(world.resource, priority: .current, readAhead: 0)
+            _ = try await reader.read(at: 0, count: 1_000)
+            await world.network.serve(World.url, .init(bytes: other, validator: "\"2\""))
+            await #expect(throws: LoadError.self) { _ = try await reader.read(at: 500_000, count: 1_000) }
+            await reader.close()
+            let bytes5 = try await world.readAll()
+            #expect(bytes5 == other)
+        }
+    }
+
+    @Test("DISK-1: a full disk costs the cache, not the bytes; the host learns of it once") func fullDisk() throws {
+        let world = try World(seed: 7)
+        try world.loop.run {
+            await world.disk.setCapacity(200_000)
+            let bytes6 = try await world.readAll()
+            #expect(bytes6 == world.content)
+            guard case .write = await world.loaders.takeCacheFailure() else {
+                Issue.record("no failure was reported")
+                return
+            }
+            #expect(await world.loaders.takeCacheFailure() == nil)
+        }
+    }
+
+    @Test("PRELOAD-3: a preload fetches its size and no more; CACHE-8: reading past the end ends") func prefetch() throws {
+        let world = try World(seed: 8)
+        try world.loop.run {
+            try await world.loaders.prefetch(world.resource, size: 300_000, priority: .preload)
+            #expect(await world.loaders.traffic.bytesFetched == 300_000)
+            let reader = try await world.loaders.open(world.resource, priority: .current, readAhead: 0)
+            let bytes7 = try await reader.read(at: 1_000_010, count: 10)
+            #expect(bytes7.isEmpty)
+            #expect(await world.network.requests.count == 1)
+            await reader.close()
+        }
+    }
+
+    @Test("cancelling one of two who wait ends only its own wait") func cancelOne() throws {
+        let world = try World(seed: 9)
+        try world.loop.run {
+            let first = world.loop.spawn { _ = try? await world.readAll(.preload) }
+            let second = Task(executorPreference: world.loop) { try await world.readAll() }
+            try await world.loop.sleep(for: .milliseconds(30))
+            first.cancel()
+            #expect(try await second.value == world.content)
+        }
+    }
+}
+
+@Suite("Answer judge") struct AnswerJudgeTests {
+    private func judge(
+        _ status: Int, _ fields: [(String, String)], requested: ByteRange = 5_000..<6_000, known: ContentInformation? = nil
+    ) throws -> (AnswerJudge.Verdict, ContentInformation) {
+        try AnswerJudge(requested: requested, known: known)
+            .judge(HTTPResponseHead(status: status, headers: HTTPHeaders(fields), url: "http://h/x"))
+    }
+
+    @Test("HTTP-2, HTTP-3: a 206 is placed by its Content-Range, and the total comes from there") func part() throws {
+        let (verdict, information) = try judge(206, [("Content-Range", "bytes 4096-9999/10000"), ("Content-Length", "5904")])
+        #expect(verdict == .body(at: 4_096, end: 10_000))
+        #expect(information.length == 10_000)
+        #expect(try judge(206, [("Content-Range", "bytes 5000-5001/*")]).1.length == nil)  // HTTP-4
+    }
+    @Test("INPUT-8: an invalid Content-Range makes the answer unusable", arguments: [
+        "bytes 100-50/200", "bytes 0-9/5", "bytes abc", "items 0-9/10", "bytes 0-10/10", "bytes 9000-9999/10000", "",
+    ]) func invalid(field: String) { #expect(throws: FetchFailure.self) { try judge(206, [("Content-Range", field)]) } }
+
+    @Test("HTTP-6: 416 tells the length, or that the resource changed") func unsatisfiable() throws {
+        let known = ContentInformation(length: nil, contentType: nil, supportsRanges: true, validator: nil)
+        #expect(try judge(416, [("Content-Range", "bytes */5000")], known: known).0 == .endOfResource)
+        var longer = known
+        longer.length = 9_000
+        #expect(try judge(416, [("Content-Range", "bytes */4000")], known: longer).0 == .changed)
+        #expect(throws: FetchFailure.self) { try judge(416, [("Content-Range", "bytes */0")]) }  // INPUT-10
+    }
+    @Test("HTTP-8, HTTP-10: other statuses and coded answers carry no media") func refused() {
+        #expect(throws: FetchFailure.self) { try judge(202, []) }
+        #expect(throws: FetchFailure.self) { try judge(206, [("Content-Range", "bytes 5000-5999/10000"), ("Content-Encoding", "gzip")]) }
+        #expect(throws: FetchFailure.self) { try judge(200, [("Content-Length", "0")]) }
+    }
+}
+
+@Suite("Fetch planner") struct FetchPlannerTests {
+    @Test("who waits for a byte on its way starts no second request") func onItsWay() {
+        let plan = FetchPlanner.plan(
+            demands: [.init(ranges: [0..<8_000_000], priority: .current, segment: 256 * 1024)], stored: ByteRangeSet(),
+            running: [.init(id: 1, position: 0, end: 800_000, priority: .preload)], length: nil)
+        #expect(plan.starts.isEmpty && plan.cancels.isEmpty)
+        #expect(plan.priorities == [1: .current])
+    }
+    @Test("only the hole is asked for, and nobody's request is cancelled") func holes() {
+        let plan = FetchPlanner.plan(
+            demands: [.init(ranges: [0..<1_000], priority: .current, segment: .max)], stored: ByteRangeSet([0..<400, 600..<2_000]),
+            running: [.init(id: 7, position: 5_000, end: 6_000, priority: .preload)], length: 10_000)
+        #expect(plan.starts.map(\.range) == [400..<600])
+        #expect(plan.cancels == [7])
+    }
+}
