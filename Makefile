@@ -3,14 +3,13 @@
 SWIFT := swift
 FLAGS := --explicit-target-dependency-import-check error
 CLIPS := .demo/clips
-DEMO_ARGUMENTS :=
 
 .PHONY: help build demo test test-threads bench lint format docs clean
 
 help:
 	@echo "make demo    build, make the clips once, run the two-tab demo (under four minutes after the build)"
 	@echo "make test    build and run all tests"
-	@echo "make bench   downloads against curl, opening against bare libavcodec, page switches"
+	@echo "make bench   hand-over and opening without a network between"
 	@echo "make lint    check formatting;  make format  apply it"
 	@echo "make docs    build the documentation into .build/docs"
 	@echo "make clean   remove what was built, the demo's clips too"
@@ -22,7 +21,7 @@ build:
 demo:
 	@.ci/packages demo
 	$(SWIFT) build -c release $(FLAGS) --product firstframe
-	@"$$($(SWIFT) build -c release --show-bin-path)/firstframe" demo --clips $(CLIPS) $(DEMO_ARGUMENTS)
+	@"$$($(SWIFT) build -c release --show-bin-path)/firstframe" demo --clips $(CLIPS)
 
 test:
 	@.ci/packages test
@@ -38,7 +37,7 @@ test-threads:
 bench:
 	@.ci/packages demo
 	$(SWIFT) build -c release $(FLAGS) --product firstframe
-	@"$$($(SWIFT) build -c release --show-bin-path)/firstframe" bench --clips $(CLIPS)
+	@"$$($(SWIFT) build -c release --show-bin-path)/firstframe" run Examples/hand-over.json5
 
 lint:
 	$(SWIFT) format lint --strict --recursive Package.swift Sources Tests Examples

@@ -51,7 +51,10 @@ let package = Package(
         room("Playback", ["FeedVocabulary", "EventLoop", "FeedStrategy", "ResourceLoading"]),
         room(
             "FirstFrame",
-            ["FeedVocabulary", "EventLoop", "FeedStrategy", "HTTPTransport", "MediaCache", "ResourceLoading", "Playback"]),
+            [
+                "FeedVocabulary", "EventLoop", "FeedStrategy", "HTTPTransport", "MediaCache", "ResourceLoading",
+                "Playback",
+            ]),
         room(
             "FirstFrameFFmpeg",
             ["FeedVocabulary", "EventLoop", "ResourceLoading", "Playback", "CFFmpeg"]),
@@ -70,6 +73,9 @@ let package = Package(
                 "FeedVocabulary", "EventLoop", "FeedStrategy", "HTTPTransport", "MediaCache", "ResourceLoading",
                 "Playback", "FirstFrame", "FirstFrameFFmpeg", "Origin",
             ], swiftSettings: strict),
+        .executableTarget(
+            name: "embed-example", dependencies: ["FirstFrame", "FirstFrameFFmpeg"], path: "Examples/Embed",
+            swiftSettings: strict),
         // Tests, a target a room.
         tests("HouseTests", []),
         tests("FeedVocabularyTests", ["FeedVocabulary", "EventLoop"]),
@@ -82,7 +88,9 @@ let package = Package(
             ["ResourceLoading", "MediaCache", "HTTPTransport", "EventLoop", "FeedVocabulary", "Simulation"]),
         tests("OriginTests", ["Origin", "HTTPTransport", "EventLoop", "FeedVocabulary"]),
         tests("FirstFrameFFmpegTests", ["FirstFrame", "FirstFrameFFmpeg", "Origin", "EventLoop"]),
-        tests("FirstFrameTests", ["FirstFrame", "Simulation", "EventLoop", "FeedVocabulary", "Playback", "ResourceLoading"]),
+        tests(
+            "FirstFrameTests",
+            ["FirstFrame", "Simulation", "EventLoop", "FeedVocabulary", "Playback", "ResourceLoading"]),
         tests("FirstFrameToolTests", ["FirstFrameTool"]),
     ],
     swiftLanguageModes: [.v6]

@@ -1,6 +1,6 @@
 package import EventLoop
-package import FeedVocabulary
 import FeedStrategy
+package import FeedVocabulary
 package import HTTPTransport
 package import MediaCache
 
@@ -75,7 +75,8 @@ package actor ResourceLoaders {
             let record = cached.record
             if record.length != nil || !record.ranges.isEmpty {
                 loading.information = ContentInformation(
-                    length: record.length, contentType: record.contentType, supportsRanges: true, validator: record.validator)
+                    length: record.length, contentType: record.contentType, supportsRanges: true,
+                    validator: record.validator)
             }
             loading.bytes.state.withLockNotifying { state in
                 state.file = cached.file

@@ -21,7 +21,9 @@ package actor SimulatedDisk: FileSystem {
     }
     fileprivate var used: Int64 { files.values.reduce(0) { $0 + $1.length } }
 
-    private func missing(_ path: String, _ call: String) -> LoopError { LoopError(code: -ENOENT, call: "\(call) \(path)") }
+    private func missing(_ path: String, _ call: String) -> LoopError {
+        LoopError(code: -ENOENT, call: "\(call) \(path)")
+    }
 
     package func open(_ path: String, creating: Bool) async throws -> any OpenFile {
         try await delay()
@@ -87,7 +89,9 @@ private final class SimulatedFile: OpenFile {
     func truncate(to length: Int64) async throws {
         try await disk.delay()
         bytes.withLock { bytes in
-            bytes = bytes.count > length ? Array(bytes.prefix(Int(length))) : bytes + repeatElement(0, count: Int(length) - bytes.count)
+            bytes =
+                bytes.count > length
+                ? Array(bytes.prefix(Int(length))) : bytes + repeatElement(0, count: Int(length) - bytes.count)
         }
     }
     func close() async throws {}

@@ -15,7 +15,9 @@ private actor Counter {
     }
 }
 
-private func openDescriptors() -> Int { (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count) ?? 0 }
+private func openDescriptors() -> Int {
+    (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count) ?? 0
+}
 
 @Suite("Loop thread", .serialized) struct LoopThreadTests {
     @Test("1,000 loops leave no descriptor behind") func noLeak() throws {
@@ -51,7 +53,8 @@ private func openDescriptors() -> Int { (try? FileManager.default.contentsOfDire
         #expect(try await loop.offload { 7 } == 7)
     }
 
-    @Test("LOOP-8: eight threads submit while the loop stops", arguments: 0..<20) func stopRace(round: Int) async throws {
+    @Test("LOOP-8: eight threads submit while the loop stops", arguments: 0..<20) func stopRace(round: Int) async throws
+    {
         let loop = try LoopThread()
         let counter = Counter(on: loop)
         await withTaskGroup(of: Void.self) { group in

@@ -4,7 +4,9 @@ import FeedVocabulary
 import Testing
 
 @Suite("Watermark gate") struct WatermarkGateTests {
-    private func playing(_ ahead: Double, complete: Bool = false, shown: Bool = true, stalled: Bool = false) -> WatermarkGate.Playing {
+    private func playing(_ ahead: Double, complete: Bool = false, shown: Bool = true, stalled: Bool = false)
+        -> WatermarkGate.Playing
+    {
         .init(bufferedAhead: .seconds(ahead), isComplete: complete, isFirstFrameShown: shown, isStalled: stalled)
     }
 
@@ -12,7 +14,9 @@ import Testing
         var gate = WatermarkGate(start: .seconds(15), stop: .seconds(5))
         #expect(gate.isOpen)  // nothing plays
         gate.currentChanged()
-        for (ahead, isOpen) in [(14.9, false), (15, true), (10, true), (5, true), (4.9, false), (14, false), (15, true)] {
+        for (ahead, isOpen) in [
+            (14.9, false), (15, true), (10, true), (5, true), (4.9, false), (14, false), (15, true),
+        ] {
             gate.update(playing(ahead))
             #expect(gate.isOpen == isOpen, "\(ahead) s buffered")
         }
@@ -56,18 +60,25 @@ import Testing
         #expect(action.cancels == [.init(entry: "1", reason: .swipe)])
         #expect(action.starts == ["5"])
     }
-    @Test("PRELOAD-7: count 0 and size 0 mean nothing to do", arguments: [PreloadConfiguration(count: 0), PreloadConfiguration(size: 0)])
+    @Test(
+        "PRELOAD-7: count 0 and size 0 mean nothing to do",
+        arguments: [PreloadConfiguration(count: 0), PreloadConfiguration(size: 0)])
     func off(configuration: PreloadConfiguration) throws {
         try configuration.validate()
         var machine = PreloadMachine(configuration)
         let answer4 = machine.plan(upcoming: window, current: nil, isGateOpen: true)
         #expect(answer4 == .init())
     }
-    @Test("INPUT-9: nonsense is refused by the name of the field", arguments: [
-        (PreloadConfiguration(count: -1), "count"), (PreloadConfiguration(count: 1_000_000), "count"),
-        (PreloadConfiguration(size: -1), "size"), (PreloadConfiguration(startBufferLimit: 5, stopBufferLimit: 5), "startBufferLimit"),
-        (PreloadConfiguration(startBufferLimit: .nan), "startBufferLimit"), (PreloadConfiguration(stopBufferLimit: .infinity), "stopBufferLimit"),
-    ]) func validation(configuration: PreloadConfiguration, field: String) {
+    @Test(
+        "INPUT-9: nonsense is refused by the name of the field",
+        arguments: [
+            (PreloadConfiguration(count: -1), "count"), (PreloadConfiguration(count: 1_000_000), "count"),
+            (PreloadConfiguration(size: -1), "size"),
+            (PreloadConfiguration(startBufferLimit: 5, stopBufferLimit: 5), "startBufferLimit"),
+            (PreloadConfiguration(startBufferLimit: .nan), "startBufferLimit"),
+            (PreloadConfiguration(stopBufferLimit: .infinity), "stopBufferLimit"),
+        ]) func validation(configuration: PreloadConfiguration, field: String)
+    {
         do {
             try configuration.validate()
             Issue.record("accepted")
@@ -206,16 +217,19 @@ import Testing
         [UInt8(size >> 24), UInt8(size >> 16 & 255), UInt8(size >> 8 & 255), UInt8(size & 255)] + Array(type.utf8)
     }
     @Test("the index is found before or after the media") func places() {
-        let first = box("ftyp", 16) + [UInt8](repeating: 0, count: 8) + box("moov", 5_000) + [UInt8](repeating: 0, count: 32)
+        let first =
+            box("ftyp", 16) + [UInt8](repeating: 0, count: 8) + box("moov", 5_000) + [UInt8](repeating: 0, count: 32)
         #expect(ContainerHead(first) == .indexFirst)
-        let last = box("ftyp", 16) + [UInt8](repeating: 0, count: 8) + box("mdat", 9_000) + [UInt8](repeating: 0, count: 32)
+        let last =
+            box("ftyp", 16) + [UInt8](repeating: 0, count: 8) + box("mdat", 9_000) + [UInt8](repeating: 0, count: 32)
         #expect(ContainerHead(last) == .indexLast(offset: 9_016))
         #expect(ContainerHead(Array(first.prefix(20))) == .needs(bytes: 32))
     }
     @Test("hostile and foreign bytes count as index first") func hostile() {
         #expect(ContainerHead([UInt8](repeating: 0xff, count: 64)) == .indexFirst)
         #expect(ContainerHead(box("ftyp", 0) + [UInt8](repeating: 0, count: 64)) == .indexFirst)
-        let huge: [UInt8] = [0, 0, 0, 1] + Array("mdat".utf8) + [UInt8](repeating: 0xff, count: 8) + [UInt8](repeating: 0, count: 32)
+        let huge: [UInt8] =
+            [0, 0, 0, 1] + Array("mdat".utf8) + [UInt8](repeating: 0xff, count: 8) + [UInt8](repeating: 0, count: 32)
         #expect(ContainerHead(huge) == .indexFirst)
     }
 }

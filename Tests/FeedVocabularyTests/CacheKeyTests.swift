@@ -2,13 +2,21 @@ import FeedVocabulary
 import Testing
 
 @Suite("Cache key") struct CacheKeyTests {
-    @Test("MD5 agrees with the test suite of RFC 1321", arguments: [
-        ("", "d41d8cd98f00b204e9800998ecf8427e"), ("a", "0cc175b9c0f1b6a831c399e269772661"),
-        ("message digest", "f96b697d7cb7938d525a2f31aaf161d0"),
-        ("12345678901234567890123456789012345678901234567890123456789012345678901234567890", "57edf4a22be3c955ac49da2e2107b67a"),
-    ]) func md5(text: String, digest: String) { #expect(MD5.hexDigest(of: text.utf8) == digest) }
+    @Test(
+        "MD5 agrees with the test suite of RFC 1321",
+        arguments: [
+            ("", "d41d8cd98f00b204e9800998ecf8427e"), ("a", "0cc175b9c0f1b6a831c399e269772661"),
+            ("message digest", "f96b697d7cb7938d525a2f31aaf161d0"),
+            (
+                "12345678901234567890123456789012345678901234567890123456789012345678901234567890",
+                "57edf4a22be3c955ac49da2e2107b67a"
+            ),
+        ]) func md5(text: String, digest: String)
+    { #expect(MD5.hexDigest(of: text.utf8) == digest) }
 
-    @Test("INPUT-6: anything but letters and digits is refused by name", arguments: ["../../x", "a/b", ".", "a b", "é", "x\0"])
+    @Test(
+        "INPUT-6: anything but letters and digits is refused by name",
+        arguments: ["../../x", "a/b", ".", "a b", "é", "x\0"])
     func illegal(text: String) { #expect(throws: CacheKeyError.self) { try CacheKey(text) } }
 
     @Test("INPUT-6: an empty key is refused; two that differ in case are two") func cases() throws {

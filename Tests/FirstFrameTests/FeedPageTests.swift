@@ -10,12 +10,16 @@ import Testing
         let entries = try world.serveClips(2)
         try world.loop.run {
             let page = try await world.runtime.makePage("A")
-            await #expect(throws: FeedError.wrongOrder(call: "setSources", needs: "enable(_:) or the runtime's enter(_:)")) {
+            await #expect(
+                throws: FeedError.wrongOrder(call: "setSources", needs: "enable(_:) or the runtime's enter(_:)")
+            ) {
                 try await page.setSources(entries)
             }
             try await page.enable([.preload])
             await #expect(throws: FeedError.wrongOrder(call: "enable", needs: "clear()")) { try await page.enable([]) }
-            await #expect(throws: FeedError.wrongOrder(call: "play", needs: "setSources(_:)")) { _ = try await page.play("0") }
+            await #expect(throws: FeedError.wrongOrder(call: "play", needs: "setSources(_:)")) {
+                _ = try await page.play("0")
+            }
             let other = try await world.runtime.makePage("B")
             await #expect(throws: FeedError.ownedByOther(page.id)) { try await other.enable([]) }
             await #expect(throws: FeedError.pageExists(page.id)) { _ = try await world.runtime.makePage("A") }
@@ -72,7 +76,9 @@ import Testing
             try await world.runtime.enter(page)
             try await page.setSources(list)
             _ = try await page.play("0")
-            await #expect(throws: LoadError.status(404, url: "http://simulated.test/none.mp4")) { _ = try await page.play("dead") }
+            await #expect(throws: LoadError.status(404, url: "http://simulated.test/none.mp4")) {
+                _ = try await page.play("dead")
+            }
             _ = try await page.play("1")
             await page.clear()
         }
@@ -99,7 +105,9 @@ import Testing
         }
     }
 
-    @Test("PAGE-7: removing the entry that plays leaves it playing, and its neighbour is next") func removal() async throws {
+    @Test("PAGE-7: removing the entry that plays leaves it playing, and its neighbour is next") func removal()
+        async throws
+    {
         let world = try SimulatedWorld(seed: 6)
         let entries = try world.serveClips(4)
         try world.loop.run {
@@ -145,7 +153,9 @@ import Testing
         let counts = world.engines.counts
         #expect(counts.made == counts.stopped && counts.playing == 0, "seed \(seed): \(counts)")
         let statistics = try world.loop.run { await world.runtime.statistics() }
-        #expect(statistics?.liveEngines == 0 && statistics?.openResources == 0 && statistics?.runningFetches == 0, "seed \(seed)")
+        #expect(
+            statistics?.liveEngines == 0 && statistics?.openResources == 0 && statistics?.runningFetches == 0,
+            "seed \(seed)")
         let open = try world.loop.run { await world.network.openCount }
         #expect(open == 0, "seed \(seed)")
     }

@@ -5,7 +5,8 @@ import Testing
 @testable import FirstFrameTool
 
 @Suite("Script") struct ScriptTests {
-    private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
 
     @Test("the example is the demo's script") func example() throws {
         let text = try String(contentsOf: Self.root.appending(path: "Examples/two-tabs.json5"), encoding: .utf8)
@@ -17,16 +18,28 @@ import Testing
         #expect(demo.steps.count == script.steps.count)
     }
 
-    @Test("a bad script is told with its line, the key and what is allowed", arguments: [
-        ("{\n pages: { A: { sources: [] } },\n stepps: [] }", "line 3: the script: the key \"stepps\" is not known; allowed: network"),
-        ("{ pages: { A: { sources: [] } },\n steps: [\n  { enter: \"C\" } ] }", "line 3: \"enter\": there is no page \"C\"; pages: A"),
-        ("{ pages: { A: { sources: [] } }, steps: [ { watch: -1 } ] }", "line 1: \"watch\": -1.0 is out of range; allowed: 0.0 to 3600.0"),
-        ("{ pages: {} , steps: [] }", "line 1: \"pages\": \"pages\" needs at least one page"),
-        ("{ pages: { A: { sources: [] } } }", "line 1: the script: the key \"steps\" is missing"),
-        ("{ // comment\n 'steps': [", "this [ has no matching ]"),
-        ("{ a: 1, a: 2 }", "the key \"a\" stands here twice"),
-        ("", "line 1: the script ends where a value was expected"),
-    ]) func errors(text: String, message: String) {
+    @Test(
+        "a bad script is told with its line, the key and what is allowed",
+        arguments: [
+            (
+                "{\n pages: { A: { sources: [] } },\n stepps: [] }",
+                "line 3: the script: the key \"stepps\" is not known; allowed: network"
+            ),
+            (
+                "{ pages: { A: { sources: [] } },\n steps: [\n  { enter: \"C\" } ] }",
+                "line 3: \"enter\": there is no page \"C\"; pages: A"
+            ),
+            (
+                "{ pages: { A: { sources: [] } }, steps: [ { watch: -1 } ] }",
+                "line 1: \"watch\": -1.0 is out of range; allowed: 0.0 to 3600.0"
+            ),
+            ("{ pages: {} , steps: [] }", "line 1: \"pages\": \"pages\" needs at least one page"),
+            ("{ pages: { A: { sources: [] } } }", "line 1: the script: the key \"steps\" is missing"),
+            ("{ // comment\n 'steps': [", "this [ has no matching ]"),
+            ("{ a: 1, a: 2 }", "the key \"a\" stands here twice"),
+            ("", "line 1: the script ends where a value was expected"),
+        ]) func errors(text: String, message: String)
+    {
         do {
             _ = try Script(parsing: text)
             Issue.record("accepted")
@@ -36,7 +49,11 @@ import Testing
     }
 
     @Test("JSON5: comments, bare keys, single quotes, trailing commas, escapes") func json5() throws {
-        guard case .object(let members) = try JSON5Parser.parse("/* x */ {a: 'b\\n\"', \"c\": [1, -2.5, 0x10,], d: null,}").content else {
+        guard
+            case .object(let members) = try JSON5Parser.parse(
+                "/* x */ {a: 'b\\n\"', \"c\": [1, -2.5, 0x10,], d: null,}"
+            ).content
+        else {
             Issue.record("no object")
             return
         }

@@ -5,20 +5,31 @@ import Testing
 
 @Suite("HTTP messages") struct MessageTests {
     @Test("AUTH-2: only fields that tell nothing of who asks go to another origin") func forwarded() {
-        let headers: HTTPHeaders = ["Authorization": "Bearer t", "X-Api-Key": "k", "Referer": "r", "Accept-Language": "de", "range": "bytes=0-1"]
+        let headers: HTTPHeaders = [
+            "Authorization": "Bearer t", "X-Api-Key": "k", "Referer": "r", "Accept-Language": "de",
+            "range": "bytes=0-1",
+        ]
         #expect(Set(headers.forwardedAcrossOrigins.fields.map(\.name)) == ["Accept-Language", "range"])
     }
-    @Test("INPUT-7: a length is one sane number or unknown", arguments: [
-        (["5"], 5), (["5", "5"], 5), (["5", "6"], nil), (["-1"], nil), (["abc"], nil), (["99999999999999999999"], nil), ([], nil),
-    ] as [([String], Int64?)]) func length(values: [String], length: Int64?) {
-        let head = HTTPResponseHead(status: 200, headers: HTTPHeaders(values.map { ("Content-Length", $0) }), url: "http://h/")
+    @Test(
+        "INPUT-7: a length is one sane number or unknown",
+        arguments: [
+            (["5"], 5), (["5", "5"], 5), (["5", "6"], nil), (["-1"], nil), (["abc"], nil),
+            (["99999999999999999999"], nil), ([], nil),
+        ] as [([String], Int64?)]) func length(values: [String], length: Int64?)
+    {
+        let head = HTTPResponseHead(
+            status: 200, headers: HTTPHeaders(values.map { ("Content-Length", $0) }), url: "http://h/")
         #expect(head.contentLength == length)
     }
     @Test("Content-Range is read exactly or not at all") func contentRange() {
         #expect(ContentRange("bytes 0-9/10")?.range == 0..<10)
         #expect(ContentRange("Bytes 5-5/*")?.total == nil)
         #expect(ContentRange("bytes */7")?.total == 7)
-        for bad in ["bytes 9-5/10", "bytes 0-9/5", "bytes +0-9/10", "bytes 0-9", "items 0-9/10", "bytes */*", "bytes 0-9223372036854775807/*"] {
+        for bad in [
+            "bytes 9-5/10", "bytes 0-9/5", "bytes +0-9/10", "bytes 0-9", "items 0-9/10", "bytes */*",
+            "bytes 0-9223372036854775807/*",
+        ] {
             #expect(ContentRange(bad) == nil, "\(bad)")
         }
     }

@@ -18,13 +18,16 @@ private let allowed: [String: Set<String>] = {
         "FirstFrameFFmpeg": floor4.union(["FirstFrame", "CFFmpeg"]),
         "Origin": floor1.union(["CMicrohttpd"]),
         "Simulation": floor4.union(["FirstFrame"]),
-        "FirstFrameTool": floor4.union(["FirstFrame", "FirstFrameFFmpeg", "Origin", "Simulation", "Foundation", "Dispatch"]),
+        "FirstFrameTool": floor4.union([
+            "FirstFrame", "FirstFrameFFmpeg", "Origin", "Simulation", "Foundation", "Dispatch",
+        ]),
     ]
 }()
 /// Swift's own modules and the C library.
 private let everywhere: Set = ["Swift", "Synchronization", "Glibc"]
 
-private let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+private let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent()
 
 private func swiftFiles(of room: String) throws -> [URL] {
     let folder = root.appending(path: "Sources/\(room)")
@@ -35,7 +38,8 @@ private func swiftFiles(of room: String) throws -> [URL] {
 private func importedModules(of file: URL) throws -> [String] {
     try String(contentsOf: file, encoding: .utf8).split(separator: "\n").compactMap { line in
         let words = line.split(separator: " ")
-        guard let index = words.firstIndex(of: "import"), words[..<index].allSatisfy({ $0.hasPrefix("@") || accessLevels.contains(String($0)) })
+        guard let index = words.firstIndex(of: "import"),
+            words[..<index].allSatisfy({ $0.hasPrefix("@") || accessLevels.contains(String($0)) })
         else { return nil }
         return words[index...].dropFirst().first.map(String.init)
     }
@@ -59,10 +63,13 @@ private let accessLevels: Set = ["public", "package", "internal", "private", "fi
         #expect(Set(swiftRooms) == Set(allowed.keys))
     }
 
-    @Test("time, chance and tasks below the command come from the loop", arguments: allowed.keys.sorted().filter { $0 != "FirstFrameTool" })
+    @Test(
+        "time, chance and tasks below the command come from the loop",
+        arguments: allowed.keys.sorted().filter { $0 != "FirstFrameTool" })
     func loopOnly(room: String) throws {
         for file in try swiftFiles(of: room) {
-            let code = try String(contentsOf: file, encoding: .utf8).split(separator: "\n", omittingEmptySubsequences: false)
+            let code = try String(contentsOf: file, encoding: .utf8).split(
+                separator: "\n", omittingEmptySubsequences: false)
             for (number, line) in code.enumerated() where !line.contains("///") && !line.contains("// ") {
                 for word in ["Task {", "Task.detached", "Task.sleep", "Date()", "ContinuousClock", "DispatchQueue"] {
                     #expect(!line.contains(word), "\(room)/\(file.lastPathComponent):\(number + 1) has \(word)")

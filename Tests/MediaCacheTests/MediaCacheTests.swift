@@ -46,7 +46,8 @@ import Testing
         }
     }
 
-    @Test("DISK-5, DISK-6: a lost file is forgotten, a file without a record is removed") func reconcile() async throws {
+    @Test("DISK-5, DISK-6: a lost file is forgotten, a file without a record is removed") func reconcile() async throws
+    {
         let folder = Folder()
         for name in ["one", "two"] {
             try await withCache(in: folder) { cache in
@@ -94,7 +95,9 @@ import Testing
         try await withCache(in: folder) { _ in }  // a lock that was given up doesn't block
     }
 
-    @Test("a directory that can't be made, and one of a newer version, are refused with the reason") func refused() async throws {
+    @Test("a directory that can't be made, and one of a newer version, are refused with the reason") func refused()
+        async throws
+    {
         let folder = Folder()
         try FileManager.default.createDirectory(atPath: folder.path, withIntermediateDirectories: true)
         try Data().write(to: URL(filePath: folder.path + "/file"))
@@ -118,7 +121,8 @@ import Testing
         let loop = SimulatedLoop(seed: seed)
         let disk = SimulatedDisk(loop: loop)
         try loop.run {
-            let cache = try await MediaCache.open(CacheConfiguration(directory: "/c"), on: loop, files: disk, indexInMemory: true)
+            let cache = try await MediaCache.open(
+                CacheConfiguration(directory: "/c"), on: loop, files: disk, indexInMemory: true)
             let resource = try await cache.checkOut(try CacheKey("a"))
             for piece in 0..<20 {
                 let bytes = [UInt8](repeating: UInt8(piece), count: 1_000)

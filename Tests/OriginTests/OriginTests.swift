@@ -86,7 +86,8 @@ private func get(
     }
 
     @Test("CONC-6: cancelled requests free their slots", arguments: 0..<3) func cancel(round: Int) async throws {
-        try await withOrigin(NetworkShape(roundTrip: .milliseconds(20), bitsPerSecond: 50_000_000)) { origin, client, content in
+        try await withOrigin(NetworkShape(roundTrip: .milliseconds(20), bitsPerSecond: 50_000_000)) {
+            origin, client, content in
             for number in 0..<60 {
                 let task = Task { try await get(client, origin.baseURL + "/a%20b.mp4").body.count }
                 if number % 3 == 0 { try await Task.sleep(for: .milliseconds(number % 7)) }
@@ -115,9 +116,12 @@ private func get(
         }
     }
 
-    @Test("AUTH-7: a header that would break the request is refused before anything is sent", arguments: [
-        ("X-A", "x\r\nEvil: 1"), ("X A", "1"), ("X:A", "1"), ("é", "1"), ("X-A", "a\0b"), ("", "1"),
-    ]) func headers(name: String, value: String) async throws {
+    @Test(
+        "AUTH-7: a header that would break the request is refused before anything is sent",
+        arguments: [
+            ("X-A", "x\r\nEvil: 1"), ("X A", "1"), ("X:A", "1"), ("é", "1"), ("X-A", "a\0b"), ("", "1"),
+        ]) func headers(name: String, value: String) async throws
+    {
         try await withOrigin(bytes: 10) { origin, client, _ in
             await #expect(throws: TransportError.self) {
                 try await client.start(HTTPRequest(url: origin.baseURL + "/", headers: HTTPHeaders([(name, value)])))

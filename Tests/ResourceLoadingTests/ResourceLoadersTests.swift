@@ -146,7 +146,9 @@ private struct World {
         }
     }
 
-    @Test("PRELOAD-3: a preload fetches its size and no more; CACHE-8: reading past the end ends") func prefetch() throws {
+    @Test("PRELOAD-3: a preload fetches its size and no more; CACHE-8: reading past the end ends") func prefetch()
+        throws
+    {
         let world = try World(seed: 8)
         try world.loop.run {
             try await world.loaders.prefetch(world.resource, size: 300_000, priority: .preload)
@@ -173,21 +175,27 @@ private struct World {
 
 @Suite("Answer judge") struct AnswerJudgeTests {
     private func judge(
-        _ status: Int, _ fields: [(String, String)], requested: ByteRange = 5_000..<6_000, known: ContentInformation? = nil
+        _ status: Int, _ fields: [(String, String)], requested: ByteRange = 5_000..<6_000,
+        known: ContentInformation? = nil
     ) throws -> (AnswerJudge.Verdict, ContentInformation) {
         try AnswerJudge(requested: requested, known: known)
             .judge(HTTPResponseHead(status: status, headers: HTTPHeaders(fields), url: "http://h/x"))
     }
 
     @Test("HTTP-2, HTTP-3: a 206 is placed by its Content-Range, and the total comes from there") func part() throws {
-        let (verdict, information) = try judge(206, [("Content-Range", "bytes 4096-9999/10000"), ("Content-Length", "5904")])
+        let (verdict, information) = try judge(
+            206, [("Content-Range", "bytes 4096-9999/10000"), ("Content-Length", "5904")])
         #expect(verdict == .body(at: 4_096, end: 10_000))
         #expect(information.length == 10_000)
         #expect(try judge(206, [("Content-Range", "bytes 5000-5001/*")]).1.length == nil)  // HTTP-4
     }
-    @Test("INPUT-8: an invalid Content-Range makes the answer unusable", arguments: [
-        "bytes 100-50/200", "bytes 0-9/5", "bytes abc", "items 0-9/10", "bytes 0-10/10", "bytes 9000-9999/10000", "",
-    ]) func invalid(field: String) { #expect(throws: FetchFailure.self) { try judge(206, [("Content-Range", field)]) } }
+    @Test(
+        "INPUT-8: an invalid Content-Range makes the answer unusable",
+        arguments: [
+            "bytes 100-50/200", "bytes 0-9/5", "bytes abc", "items 0-9/10", "bytes 0-10/10", "bytes 9000-9999/10000",
+            "",
+        ]) func invalid(field: String)
+    { #expect(throws: FetchFailure.self) { try judge(206, [("Content-Range", field)]) } }
 
     @Test("HTTP-6: 416 tells the length, or that the resource changed") func unsatisfiable() throws {
         let known = ContentInformation(length: nil, contentType: nil, supportsRanges: true, validator: nil)
@@ -199,7 +207,9 @@ private struct World {
     }
     @Test("HTTP-8, HTTP-10: other statuses and coded answers carry no media") func refused() {
         #expect(throws: FetchFailure.self) { try judge(202, []) }
-        #expect(throws: FetchFailure.self) { try judge(206, [("Content-Range", "bytes 5000-5999/10000"), ("Content-Encoding", "gzip")]) }
+        #expect(throws: FetchFailure.self) {
+            try judge(206, [("Content-Range", "bytes 5000-5999/10000"), ("Content-Encoding", "gzip")])
+        }
         #expect(throws: FetchFailure.self) { try judge(200, [("Content-Length", "0")]) }
     }
 }
@@ -214,7 +224,8 @@ private struct World {
     }
     @Test("only the hole is asked for, and nobody's request is cancelled") func holes() {
         let plan = FetchPlanner.plan(
-            demands: [.init(ranges: [0..<1_000], priority: .current, segment: .max)], stored: ByteRangeSet([0..<400, 600..<2_000]),
+            demands: [.init(ranges: [0..<1_000], priority: .current, segment: .max)],
+            stored: ByteRangeSet([0..<400, 600..<2_000]),
             running: [.init(id: 7, position: 5_000, end: 6_000, priority: .preload)], length: 10_000)
         #expect(plan.starts.map(\.range) == [400..<600])
         #expect(plan.cancels == [7])

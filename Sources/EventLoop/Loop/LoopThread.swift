@@ -42,7 +42,9 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
         let code = wakeup < 0 ? -errno : uv_loop_init(loop)
         guard code == 0 else {
             if wakeup >= 0 { close(wakeup) }
-            for memory in [UnsafeMutableRawPointer(loop), UnsafeMutableRawPointer(wakeupPoll), UnsafeMutableRawPointer(alarm)] {
+            for memory in [
+                UnsafeMutableRawPointer(loop), UnsafeMutableRawPointer(wakeupPoll), UnsafeMutableRawPointer(alarm),
+            ] {
                 memory.deallocate()
             }
             throw LoopError(code: code, call: wakeup < 0 ? "eventfd" : "uv_loop_init")
@@ -50,7 +52,9 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
         loop.pointee.data = Unmanaged.passUnretained(self).toOpaque()
         try check(uv_poll_init(loop, wakeupPoll, wakeup), "uv_poll_init")
         try check(
-            uv_poll_start(wakeupPoll, Int32(UV_READABLE.rawValue)) { poll, _, _ in LoopThread.from(poll!.pointee.loop).turn() },
+            uv_poll_start(wakeupPoll, Int32(UV_READABLE.rawValue)) { poll, _, _ in
+                LoopThread.from(poll!.pointee.loop).turn()
+            },
             "uv_poll_start")
         try check(uv_timer_init(loop, alarm), "uv_timer_init")
         let worker = try WorkerThread(named: "ff-loop") { self.run() }

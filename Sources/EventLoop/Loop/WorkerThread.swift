@@ -1,5 +1,5 @@
-import Glibc
 internal import CLibuv
+import Glibc
 
 /// A thread of one's own for work that blocks for long, such as decoding; joined exactly once.
 package final class WorkerThread: Sendable {

@@ -40,7 +40,8 @@ public struct CacheKey: Hashable, Sendable, CustomStringConvertible {
         if parts.count == 2 {
             let kept = parts[1].split(separator: "&", omittingEmptySubsequences: false).filter { parameter in
                 let field = parameter.prefix { $0 != "=" }.lowercased()
-                return !field.hasPrefix("x-amz-") && !field.hasPrefix("x-goog-") && !Self.signatureParameters.contains(field)
+                return !field.hasPrefix("x-amz-") && !field.hasPrefix("x-goog-")
+                    && !Self.signatureParameters.contains(field)
             }
             if !kept.isEmpty { name += "?" + kept.joined(separator: "&") }
         }

@@ -44,7 +44,9 @@ extension FeedPage {
         return try await start(entry, options, calledAt)
     }
 
-    private func start(_ entry: EntryID, _ options: EngineOptions?, _ calledAt: LoopInstant) async throws -> any PlayerEngine {
+    private func start(_ entry: EntryID, _ options: EngineOptions?, _ calledAt: LoopInstant) async throws
+        -> any PlayerEngine
+    {
         try Self.ordered { () throws(PageMachine.Refusal) in try machine.requireSources(for: "play") }
         guard list.contains(entry), let source = sources[entry] else { throw FeedError.unknownEntry(entry) }
         playNumber += 1
@@ -73,7 +75,8 @@ extension FeedPage {
                 guard number == playNumber else { throw FeedError.superseded }
                 metrics.servedAs = metrics.preloadedBytes > 0 ? .preloaded : .cold
                 let opening = beginOpening(
-                    entry, source, options ?? engineOptions, priority: .current, readAhead: runtime.configuration.readAhead)
+                    entry, source, options ?? engineOptions, priority: .current,
+                    readAhead: runtime.configuration.readAhead)
                 replan()
                 clip = try await finishOpening(opening, number)
             }
@@ -122,7 +125,9 @@ extension FeedPage {
     private func takeSpare(_ entry: EntryID) -> PreparedClip {
         switch preRender?.take(entry) {
         case .ready(let attempt):
-            guard let spare, spare.attempt == attempt else { preconditionFailure("the slot is ready without an engine") }
+            guard let spare, spare.attempt == attempt else {
+                preconditionFailure("the slot is ready without an engine")
+            }
             self.spare = nil
             return .ready(spare.clip)
         case .inFlight(let attempt):
@@ -153,7 +158,8 @@ extension FeedPage {
         }
     }
 
-    private func begin(_ clip: OpenedClip, _ number: Int, _ metrics: PlayMetrics, _ calledAt: LoopInstant) async throws {
+    private func begin(_ clip: OpenedClip, _ number: Int, _ metrics: PlayMetrics, _ calledAt: LoopInstant) async throws
+    {
         do {
             try await clip.engine.play()
         } catch {

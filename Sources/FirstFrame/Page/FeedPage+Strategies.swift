@@ -162,7 +162,8 @@ extension FeedPage {
             do {
                 result = .success(
                     try await self.open(
-                        entry, source, options, priority: priority, readAhead: readAhead, number: number, mayRetry: true))
+                        entry, source, options, priority: priority, readAhead: readAhead, number: number, mayRetry: true
+                    ))
             } catch {
                 result = .failure(error)
             }

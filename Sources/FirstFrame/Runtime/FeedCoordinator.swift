@@ -43,7 +43,9 @@ actor FeedCoordinator {
     private func waitForTurn(_ ticket: CoordinatorMachine.Ticket) async throws {
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-                if Task.isCancelled, machine.withdraw(ticket) { return continuation.resume(throwing: CancellationError()) }
+                if Task.isCancelled, machine.withdraw(ticket) {
+                    return continuation.resume(throwing: CancellationError())
+                }
                 turns[ticket] = continuation
             }
         } onCancel: {

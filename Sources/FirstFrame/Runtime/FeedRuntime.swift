@@ -35,7 +35,9 @@ public final class FeedRuntime: Sendable {
     ) async throws -> FeedRuntime {
         try configuration.validate()
         let loop: LoopThread
-        do throws(LoopError) { loop = try LoopThread() } catch { throw FeedError.cache("the loop can't start: \(error)") }
+        do throws(LoopError) { loop = try LoopThread() } catch {
+            throw FeedError.cache("the loop can't start: \(error)")
+        }
         let client = HTTPClient(loop: loop, configuration: configuration.http)
         do {
             let cache = try await MediaCache.open(

@@ -24,7 +24,9 @@ public struct RuntimeConfiguration: Sendable {
 
     private static var defaultCacheDirectory: String {
         // XDG Base Directory Specification: an empty or relative value counts as unset.
-        if let base = getenv("XDG_CACHE_HOME").map({ String(cString: $0) }), base.hasPrefix("/") { return base + "/firstframe" }
+        if let base = getenv("XDG_CACHE_HOME").map({ String(cString: $0) }), base.hasPrefix("/") {
+            return base + "/firstframe"
+        }
         let home = getenv("HOME").map { String(cString: $0) } ?? "/tmp"
         return home + "/.cache/firstframe"
     }

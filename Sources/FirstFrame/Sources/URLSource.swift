@@ -1,6 +1,6 @@
+public import FeedVocabulary
 import HTTPTransport
 import ResourceLoading
-public import FeedVocabulary
 
 /// A clip at a URL.
 public struct URLSource: Hashable, Sendable {

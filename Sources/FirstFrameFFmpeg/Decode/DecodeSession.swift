@@ -87,7 +87,9 @@ final class DecodeSession {
 
     /// Presentation time of the first sound that has been read, if any.
     var firstSoundTime: Duration? {
-        guard let audio = demuxer.audio, let first = audioPackets.first, first.pointee.pts != ff_no_timestamp else { return nil }
+        guard let audio = demuxer.audio, let first = audioPackets.first, first.pointee.pts != ff_no_timestamp else {
+            return nil
+        }
         return max(.zero, duration(first.pointee.pts, audio.pointee.time_base))
     }
 

@@ -82,7 +82,8 @@ final class DecodeWorker: Sendable {
         shared.withLock { shared in
             shared.isNoticeDue = true
             return Front(
-                video: shared.video.first?.presentationTime, nextVideo: shared.video.dropFirst().first?.presentationTime,
+                video: shared.video.first?.presentationTime,
+                nextVideo: shared.video.dropFirst().first?.presentationTime,
                 audio: shared.audio.first?.presentationTime, isVideoDone: shared.isVideoDone && shared.video.isEmpty,
                 isAudioDone: shared.isAudioDone && shared.audio.isEmpty, failure: shared.failure,
                 readOffset: shared.readOffset, queuedFrames: shared.video.count)
@@ -163,7 +164,8 @@ final class DecodeWorker: Sendable {
         }
     }
 
-    private func accept(_ step: DecodeSession.Step, _ session: DecodeSession, _ decoded: @escaping @Sendable () -> Void) {
+    private func accept(_ step: DecodeSession.Step, _ session: DecodeSession, _ decoded: @escaping @Sendable () -> Void)
+    {
         let offset = session.demuxer.readOffset
         let mustTell = shared.withLock { shared -> Bool in
             shared.readOffset = offset

@@ -31,7 +31,9 @@ final class Decoder {
     /// Gives a packet, or `nil` for "no more will come".
     ///
     /// - Returns: Whether it was taken; when not, frames have to be received first. A corrupt packet counts as taken.
-    func send(_ packet: UnsafeMutablePointer<AVPacket>?) -> Bool { avcodec_send_packet(context, packet) != ff_error_again }
+    func send(_ packet: UnsafeMutablePointer<AVPacket>?) -> Bool {
+        avcodec_send_packet(context, packet) != ff_error_again
+    }
 
     /// Lends the next frame to `body`; `nil` when more packets are needed, or after the last frame.
     func receive<Result>(_ body: (UnsafeMutablePointer<AVFrame>) throws -> Result) rethrows -> Result? {

@@ -52,7 +52,8 @@ final class Demuxer {
         if code < 0 {
             self.context = nil  // freed by the failed call
             if let loadError { throw loadError }
-            throw PlaybackError.notMedia(name: name, reason: FFmpegError(code: code, call: "avformat_open_input").description)
+            throw PlaybackError.notMedia(
+                name: name, reason: FFmpegError(code: code, call: "avformat_open_input").description)
         }
         chooseTracks()
         if needsProbe {
@@ -91,13 +92,19 @@ final class Demuxer {
 
     /// MP4 has complete parameters, the reordering depth included, in its head; others need some packets.
     private var needsProbe: Bool {
-        guard let format = context?.pointee.iformat, String(cString: format.pointee.name).hasPrefix("mov") else { return true }
+        guard let format = context?.pointee.iformat, String(cString: format.pointee.name).hasPrefix("mov") else {
+            return true
+        }
         if video == nil && audio == nil { return true }
         if let parameters = video?.pointee.codecpar.pointee {
             let needsHeader = [AV_CODEC_ID_H264, AV_CODEC_ID_HEVC, AV_CODEC_ID_AV1].contains(parameters.codec_id)
-            if parameters.width <= 0 || parameters.height <= 0 || (needsHeader && parameters.extradata_size == 0) { return true }
+            if parameters.width <= 0 || parameters.height <= 0 || (needsHeader && parameters.extradata_size == 0) {
+                return true
+            }
         }
-        if let parameters = audio?.pointee.codecpar.pointee, parameters.sample_rate <= 0 || parameters.ch_layout.nb_channels <= 0 {
+        if let parameters = audio?.pointee.codecpar.pointee,
+            parameters.sample_rate <= 0 || parameters.ch_layout.nb_channels <= 0
+        {
             return true
         }
         return false
@@ -107,7 +114,8 @@ final class Demuxer {
 
     private func read(into buffer: UnsafeMutablePointer<UInt8>, count: Int) -> Int32 {
         do throws(LoadError) {
-            let got = try reader.readBlocking(at: offset, into: UnsafeMutableRawBufferPointer(start: buffer, count: count))
+            let got = try reader.readBlocking(
+                at: offset, into: UnsafeMutableRawBufferPointer(start: buffer, count: count))
             offset += Int64(got)
             return got == 0 ? ff_error_eof : Int32(got)
         } catch {
@@ -211,7 +219,9 @@ final class Demuxer {
         var index = MediaIndex()
         index.duration = description.duration
         index.length = reader.length
-        guard let format = context?.pointee.iformat, String(cString: format.pointee.name).hasPrefix("mov") else { return index }
+        guard let format = context?.pointee.iformat, String(cString: format.pointee.name).hasPrefix("mov") else {
+            return index
+        }
         index.tracks = [video, audio].compactMap { $0 }.map { stream in
             samples(of: stream).compactMap { sample in
                 guard sample.position >= 0, sample.size >= 0 else { return nil }

@@ -30,7 +30,8 @@ struct MediaIndex: Sendable {
         return min(max(.zero, duration - position), duration * (Double(bytes) / Double(length)))
     }
 
-    private func bufferedEnd(of track: [Sample], from position: Duration, _ contiguousEnd: (Int64) -> Int64) -> Duration {
+    private func bufferedEnd(of track: [Sample], from position: Duration, _ contiguousEnd: (Int64) -> Int64) -> Duration
+    {
         var low = 0, high = track.count
         while low < high {
             let middle = (low + high) / 2

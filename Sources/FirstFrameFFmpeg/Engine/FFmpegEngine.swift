@@ -60,7 +60,8 @@ actor FFmpegEngine: PlayerEngine {
         self.worker = worker
         do {
             let opened = try await withTaskCancellationHandler {
-                try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<DecodeWorker.Opened, any Error>) in
+                try await withCheckedThrowingContinuation {
+                    (continuation: CheckedContinuation<DecodeWorker.Opened, any Error>) in
                     opening = continuation
                     do throws(LoopError) {
                         try worker.start { result in
@@ -85,9 +86,11 @@ actor FFmpegEngine: PlayerEngine {
             let wasStopped = machine.state == .stopped
             await stop()
             if Task.isCancelled { throw CancellationError() }
-            throw wasStopped ? PlaybackError.stopped : (error as? FFmpegError).map {
-                PlaybackError.decoding(name: input.name, reason: $0.description)
-            } ?? error
+            throw wasStopped
+                ? PlaybackError.stopped
+                : (error as? FFmpegError).map {
+                    PlaybackError.decoding(name: input.name, reason: $0.description)
+                } ?? error
         }
     }
 
@@ -246,7 +249,8 @@ actor FFmpegEngine: PlayerEngine {
 
     /// Whether nothing is left to show because bytes are missing, not because decoding is slow.
     private func isStarving(_ front: DecodeWorker.Front) -> Bool {
-        guard let input, front.video == nil && front.audio == nil || front.queuedFrames == 0 && !front.isVideoDone else { return false }
+        guard let input, front.video == nil && front.audio == nil || front.queuedFrames == 0 && !front.isVideoDone
+        else { return false }
         if let length = input.reader.length, front.readOffset >= length { return false }
         return input.reader.contiguousEnd(from: front.readOffset) == front.readOffset
     }
@@ -260,7 +264,9 @@ actor FFmpegEngine: PlayerEngine {
     }
 
     private func scheduleStallCheck() {
-        timer = loop.schedule(at: loop.now.advanced(by: Self.stallPoll)) { [weak self] in self?.assumeIsolated { $0.pump() } }
+        timer = loop.schedule(at: loop.now.advanced(by: Self.stallPoll)) { [weak self] in
+            self?.assumeIsolated { $0.pump() }
+        }
     }
 
     /// Whether enough is there to run the clock without stopping it again at once.

@@ -129,7 +129,8 @@ extension ColorDescription {
             }
         let jFormats = [AV_PIX_FMT_YUVJ420P, AV_PIX_FMT_YUVJ422P, AV_PIX_FMT_YUVJ444P]
         let isFull =
-            frame.pointee.color_range == AVCOL_RANGE_JPEG || jFormats.contains(AVPixelFormat(rawValue: frame.pointee.format))
+            frame.pointee.color_range == AVCOL_RANGE_JPEG
+            || jFormats.contains(AVPixelFormat(rawValue: frame.pointee.format))
         self.init(matrix: matrix, isFullRange: isFull)
     }
 }

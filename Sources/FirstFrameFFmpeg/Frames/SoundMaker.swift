@@ -36,7 +36,9 @@ final class SoundMaker {
 
     private func prepare(for frame: UnsafeMutablePointer<AVFrame>) throws(FFmpegError) {
         let isSame = av_channel_layout_compare(&layout, &frame.pointee.ch_layout) == 0
-        guard resampler == nil || !isSame || format != frame.pointee.format || rate != frame.pointee.sample_rate else { return }
+        guard resampler == nil || !isSame || format != frame.pointee.format || rate != frame.pointee.sample_rate else {
+            return
+        }
         try check(av_channel_layout_copy(&layout, &frame.pointee.ch_layout), "av_channel_layout_copy")
         (format, rate) = (frame.pointee.format, frame.pointee.sample_rate)
         swr_free(&resampler)

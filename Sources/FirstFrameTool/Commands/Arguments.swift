@@ -40,7 +40,8 @@ struct Arguments {
     func number(_ option: String, in range: ClosedRange<Double>) throws(UsageError) -> Double? {
         guard let text = options[option] else { return nil }
         guard let number = Double(text), range.contains(number) else {
-            throw UsageError(text: "--\(option) \(text): a number from \(range.lowerBound) to \(range.upperBound) is allowed")
+            throw UsageError(
+                text: "--\(option) \(text): a number from \(range.lowerBound) to \(range.upperBound) is allowed")
         }
         return number
     }

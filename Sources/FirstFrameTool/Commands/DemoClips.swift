@@ -9,7 +9,8 @@ struct DemoClips {
 
     static var defaultFolder: String {
         let environment = ProcessInfo.processInfo.environment
-        let base = environment["XDG_CACHE_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil } ?? NSHomeDirectory() + "/.cache"
+        let base =
+            environment["XDG_CACHE_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil } ?? NSHomeDirectory() + "/.cache"
         return base + "/firstframe-demo"
     }
 
@@ -36,9 +37,12 @@ struct DemoClips {
             + "drawtext=text='\(number)':fontsize=320:fontcolor=white:borderw=12:x=(w-text_w)/2:y=(h-text_h)/2"
         let arguments =
             [
-                "-hide_banner", "-loglevel", "error", "-nostdin", "-y", "-f", "lavfi", "-i", picture, "-f", "lavfi", "-i",
-                "sine=frequency=\(220 + number * 40):sample_rate=44100:duration=\(seconds)", "-c:v", "libx264", "-preset",
-                "veryfast", "-profile:v", "high", "-pix_fmt", "yuv420p", "-bf", "2", "-g", "60", "-b:v", "1300k", "-maxrate",
+                "-hide_banner", "-loglevel", "error", "-nostdin", "-y", "-f", "lavfi", "-i", picture, "-f", "lavfi",
+                "-i",
+                "sine=frequency=\(220 + number * 40):sample_rate=44100:duration=\(seconds)", "-c:v", "libx264",
+                "-preset",
+                "veryfast", "-profile:v", "high", "-pix_fmt", "yuv420p", "-bf", "2", "-g", "60", "-b:v", "1300k",
+                "-maxrate",
                 "1600k", "-bufsize", "2600k", "-c:a", "aac", "-b:a", "96k",
             ] + index + ["-f", "mp4", unfinished]
         let process = Process()
@@ -51,7 +55,10 @@ struct DemoClips {
         process.waitUntilExit()
         guard process.terminationStatus == 0 else {
             try? FileManager.default.removeItem(atPath: unfinished)
-            throw DemoError(text: "the ffmpeg command could not make \(Self.name(number)): \(text.isEmpty ? "is ffmpeg installed?" : text)")
+            throw DemoError(
+                text:
+                    "the ffmpeg command could not make \(Self.name(number)): \(text.isEmpty ? "is ffmpeg installed?" : text)"
+            )
         }
         try FileManager.default.moveItem(atPath: unfinished, toPath: file)
     }

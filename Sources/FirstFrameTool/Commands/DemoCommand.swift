@@ -44,7 +44,8 @@ struct DemoCommand {
         guard arguments.values.isEmpty else { throw UsageError(text: "demo takes no argument") }
         let folder = arguments["clips"] ?? DemoClips.defaultFolder
         try await DemoClips(console: console).make(in: folder)
-        let script = try Script(parsing: Self.script(folder: URL(filePath: folder).standardizedFileURL.path(percentEncoded: false)))
+        let script = try Script(
+            parsing: Self.script(folder: URL(filePath: folder).standardizedFileURL.path(percentEncoded: false)))
         let runner = ScriptRunner(script: script, base: "/", console: console)
         console.say("measuring what the decoder takes for each clip, without a network")
         let limits = try await runner.limits()
@@ -59,7 +60,9 @@ struct DemoCommand {
             reports.append(try await runner.run(named: name, strategies: strategies, cache: cache, limits: limits))
         }
         console.say(ReportTable.text(reports))
-        if let decode = limits?.medianDecode { console.say("open and decode alone, from disk: median \(decode.shown) ms") }
+        if let decode = limits?.medianDecode {
+            console.say("open and decode alone, from disk: median \(decode.shown) ms")
+        }
         if console.isJSON { try console.json(Report(runs: reports)) }
         return reports.allSatisfy(\.problems.isEmpty) ? 0 : 1
     }

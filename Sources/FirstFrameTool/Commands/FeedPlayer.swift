@@ -65,10 +65,12 @@ actor FeedPlayer {
             RunReport.Play(
                 page: metrics.page.name, entry: metrics.entry.name, ttffMs: milliseconds,
                 phasesMs: [
-                    "resolve": part(phases.resolve), "connect": part(phases.connect), "firstByte": part(phases.firstByte),
+                    "resolve": part(phases.resolve), "connect": part(phases.connect),
+                    "firstByte": part(phases.firstByte),
                     "firstFrameBytes": part(phases.firstFrameBytes), "open": part(phases.open),
                     "decode": part(phases.decode), "deliver": part(phases.deliver),
-                ], servedAs: metrics.servedAs.rawValue, preloadedBytes: metrics.preloadedBytes, limitMs: limit, stalls: 0))
+                ], servedAs: metrics.servedAs.rawValue, preloadedBytes: metrics.preloadedBytes, limitMs: limit,
+                stalls: 0))
         var line = "  \(metrics.page)  \(metrics.entry.name.padded(14))  \(milliseconds.shown.leftPadded(8)) ms  "
         line += metrics.servedAs.rawValue.padded(12)
         if metrics.servedAs == .preloaded { line += " (\(metrics.preloadedBytes / 1024) KB on disk)" }
@@ -87,10 +89,13 @@ actor FeedPlayer {
 
     /// A play of the page is over.
     func ended(_ metrics: PlayMetrics) {
-        guard let index = plays.lastIndex(where: { $0.page == metrics.page.name && $0.entry == metrics.entry.name }) else { return }
+        guard let index = plays.lastIndex(where: { $0.page == metrics.page.name && $0.entry == metrics.entry.name })
+        else { return }
         plays[index].stalls = metrics.stallCount
         if metrics.stallCount > 0 {
-            console.say("     \(metrics.entry.name) stalled \(metrics.stallCount) times, \((metrics.stalledTime / .milliseconds(1)).shown) ms in all")
+            console.say(
+                "     \(metrics.entry.name) stalled \(metrics.stallCount) times, \((metrics.stalledTime / .milliseconds(1)).shown) ms in all"
+            )
         }
     }
 

@@ -7,7 +7,9 @@ struct OriginCommand {
     let console: Console
 
     func run(_ arguments: Arguments) async throws -> Int32 {
-        guard arguments.values.count == 1, let folder = arguments.values.first else { throw UsageError(text: "origin needs one folder") }
+        guard arguments.values.count == 1, let folder = arguments.values.first else {
+            throw UsageError(text: "origin needs one folder")
+        }
         var isDirectory: ObjCBool = false
         guard FileManager.default.fileExists(atPath: folder, isDirectory: &isDirectory), isDirectory.boolValue else {
             throw UsageError(text: "\(folder) is no folder")
@@ -19,7 +21,8 @@ struct OriginCommand {
         do {
             let port = UInt16(try arguments.number("port", in: 0...65_535) ?? 0)
             let origin = try await OriginServer.start(
-                folder: URL(filePath: folder).standardizedFileURL.path(percentEncoded: false), shape: shape, on: loop, port: port)
+                folder: URL(filePath: folder).standardizedFileURL.path(percentEncoded: false), shape: shape, on: loop,
+                port: port)
             console.say("serving \(folder) at \(origin.baseURL)/; interrupt to stop")
             try? await Task.sleep(for: .seconds(Int64.max / 2_000_000_000))
             await origin.stop()

@@ -5,7 +5,9 @@ struct RunCommand {
     let console: Console
 
     func run(_ arguments: Arguments) async throws -> Int32 {
-        guard arguments.values.count == 1, let file = arguments.values.first else { throw UsageError(text: "run needs one script") }
+        guard arguments.values.count == 1, let file = arguments.values.first else {
+            throw UsageError(text: "run needs one script")
+        }
         let text: String
         do {
             text = try String(contentsOfFile: file, encoding: .utf8)

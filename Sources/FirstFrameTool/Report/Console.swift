@@ -28,6 +28,7 @@ struct Console: Sendable {
 extension Double {
     /// Milliseconds for people: three digits that matter.
     var shown: String {
-        self < 10 ? String(format: "%.2f", self) : self < 100 ? String(format: "%.1f", self) : String(format: "%.0f", self)
+        self < 10
+            ? String(format: "%.2f", self) : self < 100 ? String(format: "%.1f", self) : String(format: "%.0f", self)
     }
 }

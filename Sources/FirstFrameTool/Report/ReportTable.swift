@@ -10,7 +10,9 @@ enum ReportTable {
             return times.isEmpty ? "-" : "\(RunReport.Spread(times).median.shown) (\(times.count))"
         }
         func ratio(_ run: RunReport) -> String {
-            let ratios = run.plays.filter { $0.servedAs == "cold" }.compactMap { play in play.limitMs.map { play.ttffMs / $0 } }
+            let ratios = run.plays.filter { $0.servedAs == "cold" }.compactMap { play in
+                play.limitMs.map { play.ttffMs / $0 }
+            }
             return ratios.isEmpty ? "-" : RunReport.Spread(ratios).median.shown + " x"
         }
         return [

@@ -70,7 +70,9 @@ struct JSON5Parser {
                 advance()
                 advance()
                 while !text[min(index, text.count)...].starts(with: "*/") {
-                    guard current != nil else { throw ScriptError(line: start, text: "this comment has no end: write */") }
+                    guard current != nil else {
+                        throw ScriptError(line: start, text: "this comment has no end: write */")
+                    }
                     advance()
                 }
                 advance()
@@ -111,7 +113,9 @@ struct JSON5Parser {
             }
             let key = character == "\"" || character == "'" ? try string() : bareWord()
             guard !key.isEmpty else { throw error("a key was expected instead of \"\(character)\"") }
-            guard !members.contains(where: { $0.key == key }) else { throw error("the key \"\(key)\" stands here twice") }
+            guard !members.contains(where: { $0.key == key }) else {
+                throw error("the key \"\(key)\" stands here twice")
+            }
             try skipSpace()
             guard current == ":" else { throw error("a colon was expected after the key \"\(key)\"") }
             advance()
@@ -161,7 +165,9 @@ struct JSON5Parser {
         case "false": return .bool(false)
         case "null": return .null
         default:
-            if word.lowercased().hasPrefix("0x"), let number = UInt64(word.dropFirst(2), radix: 16) { return .number(Double(number)) }
+            if word.lowercased().hasPrefix("0x"), let number = UInt64(word.dropFirst(2), radix: 16) {
+                return .number(Double(number))
+            }
             if let number = Double(word), number.isFinite { return .number(number) }
             let shown = word.isEmpty ? current.map(String.init) ?? "" : word
             throw error("\"\(shown)\" is no value; texts stand in quotes")

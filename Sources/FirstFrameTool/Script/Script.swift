@@ -39,7 +39,9 @@ struct Script: Sendable {
         let members = try root.object(allowed: ["network", "folder", "strategies", "pages", "steps"])
         if let value = members["network"] { network = try Self.network(value) }
         folder = try members["folder"]?.string()
-        if let value = members["strategies"] { strategies = try value.list().map { value throws(ScriptError) in try Self.strategy(value) } }
+        if let value = members["strategies"] {
+            strategies = try value.list().map { value throws(ScriptError) in try Self.strategy(value) }
+        }
         guard let pages = members["pages"] else { throw root.error("the key \"pages\" is missing") }
         self.pages = try Self.pages(pages)
         guard let steps = members["steps"] else { throw root.error("the key \"steps\" is missing") }
@@ -60,10 +62,13 @@ struct Script: Sendable {
             switch name {
             case "preload": return .preload
             case "preRender": return .preRender
-            default: throw value.error("\"\(name)\" is no strategy; allowed: \"preload\", \"preRender\", { preload: {…} }")
+            default:
+                throw value.error("\"\(name)\" is no strategy; allowed: \"preload\", \"preRender\", { preload: {…} }")
             }
         }
-        guard let fields = try value.object(allowed: ["preload"])["preload"] else { throw value.error("\"preload\" is missing") }
+        guard let fields = try value.object(allowed: ["preload"])["preload"] else {
+            throw value.error("\"preload\" is missing")
+        }
         let members = try fields.object(allowed: ["count", "size", "startBufferLimit", "stopBufferLimit"])
         var configuration = PreloadConfiguration()
         if let value = members["count"] { configuration.count = Int(try value.number(in: 0...10)) }
@@ -82,7 +87,9 @@ struct Script: Sendable {
         }
         return try members.map { member throws(ScriptError) in
             let page = Reader(member.value, "page \"\(member.key)\"")
-            guard let sources = try page.object(allowed: ["sources"])["sources"] else { throw page.error("\"sources\" is missing") }
+            guard let sources = try page.object(allowed: ["sources"])["sources"] else {
+                throw page.error("\"sources\" is missing")
+            }
             return Page(name: member.key, line: member.value.line, sources: try sources.strings())
         }
     }
@@ -95,7 +102,8 @@ struct Script: Sendable {
         guard let name = stepNames.first(where: { members[$0] != nil }), let argument = members[name],
             members.count == (seconds == nil ? 1 : 2), seconds == nil || name == "swipe"
         else {
-            throw value.error("a step has one of \(stepNames.joined(separator: ", ")); swipe may have \"seconds\" beside it")
+            throw value.error(
+                "a step has one of \(stepNames.joined(separator: ", ")); swipe may have \"seconds\" beside it")
         }
         func page() throws(ScriptError) -> String {
             let name = try argument.string()
@@ -126,7 +134,9 @@ struct Script: Sendable {
         func error(_ text: String) -> ScriptError { ScriptError(line: value.line, text: "\(place): \(text)") }
 
         func object(allowed: [String]) throws(ScriptError) -> [String: Reader] {
-            guard case .object(let members) = value.content else { throw error("\(value.kind) stands where an object belongs") }
+            guard case .object(let members) = value.content else {
+                throw error("\(value.kind) stands where an object belongs")
+            }
             var result: [String: Reader] = [:]
             for (key, member) in members {
                 guard allowed.contains(key) else {
@@ -139,14 +149,20 @@ struct Script: Sendable {
             return result
         }
         func list() throws(ScriptError) -> [Reader] {
-            guard case .array(let elements) = value.content else { throw error("\(value.kind) stands where a list belongs") }
+            guard case .array(let elements) = value.content else {
+                throw error("\(value.kind) stands where a list belongs")
+            }
             return elements.map { Reader($0, place) }
         }
         func string() throws(ScriptError) -> String {
-            guard case .string(let text) = value.content else { throw error("\(value.kind) stands where a text belongs") }
+            guard case .string(let text) = value.content else {
+                throw error("\(value.kind) stands where a text belongs")
+            }
             return text
         }
-        func strings() throws(ScriptError) -> [String] { try list().map { value throws(ScriptError) in try value.string() } }
+        func strings() throws(ScriptError) -> [String] {
+            try list().map { value throws(ScriptError) in try value.string() }
+        }
         /// A number, or "here" for the page's own position.
         func index() throws(ScriptError) -> Int? {
             if case .string("here") = value.content { return nil }
@@ -156,7 +172,9 @@ struct Script: Sendable {
             return Int(number)
         }
         func number(in range: ClosedRange<Double>) throws(ScriptError) -> Double {
-            guard case .number(let number) = value.content else { throw error("\(value.kind) stands where a number belongs") }
+            guard case .number(let number) = value.content else {
+                throw error("\(value.kind) stands where a number belongs")
+            }
             guard range.contains(number) else {
                 throw error("\(number) is out of range; allowed: \(range.lowerBound) to \(range.upperBound)")
             }

@@ -97,7 +97,8 @@ struct ScriptRunner {
             switch event {
             case .played(let metrics): await player.ended(metrics)
             case .cacheFailed(let text): await player.problem(text)
-            case .workFailed(let work, let entry, let text): await player.problem("\(page.id)/\(entry): \(work.rawValue): \(text)")
+            case .workFailed(let work, let entry, let text):
+                await player.problem("\(page.id)/\(entry): \(work.rawValue): \(text)")
             case .started, .stopped, .firstFrame, .playFailed, .duplicateEntry: continue
             }
         }
@@ -168,7 +169,9 @@ struct ScriptRunner {
                     let page = try needsPage()
                     let next = page.index + (count > 0 ? 1 : -1)
                     guard page.sources.indices.contains(next) else {
-                        throw ScriptError(line: step.line, text: "a swipe goes past the end of the page's \(page.sources.count) entries")
+                        throw ScriptError(
+                            line: step.line,
+                            text: "a swipe goes past the end of the page's \(page.sources.count) entries")
                     }
                     try await play(next, seconds: seconds)
                 }

@@ -43,7 +43,9 @@ final class CurlTransfer {
         curl_slist_free_all(headerList)
     }
 
-    private func configure(_ easy: UnsafeMutableRawPointer, _ request: HTTPRequest, _ configuration: HTTPClientConfiguration) {
+    private func configure(
+        _ easy: UnsafeMutableRawPointer, _ request: HTTPRequest, _ configuration: HTTPClientConfiguration
+    ) {
         let me = Unmanaged.passUnretained(self).toOpaque()
         ff_easy_string(easy, CURLOPT_URL, request.url)
         ff_easy_string(easy, CURLOPT_PROTOCOLS_STR, "http,https")
@@ -60,11 +62,14 @@ final class CurlTransfer {
         headers.set("Accept-Encoding", "identity")
         if let range = request.range {
             headers.set(
-                "Range", range.upperBound == .max ? "bytes=\(range.lowerBound)-" : "bytes=\(range.lowerBound)-\(range.upperBound - 1)")
+                "Range",
+                range.upperBound == .max
+                    ? "bytes=\(range.lowerBound)-" : "bytes=\(range.lowerBound)-\(range.upperBound - 1)")
         }
         // "Name;" is curl's way to send a field without a value.
         for field in headers.fields {
-            headerList = curl_slist_append(headerList, field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)")
+            headerList = curl_slist_append(
+                headerList, field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)")
         }
         ff_easy_pointer(easy, CURLOPT_HTTPHEADER, headerList)
         ff_easy_pointer(easy, CURLOPT_PRIVATE, me)
@@ -173,7 +178,9 @@ final class CurlTransfer {
     /// The redirect's target, if there is one, resolved against the request's URL by libcurl.
     var redirectURL: String? {
         var url: UnsafeMutablePointer<CChar>?
-        guard ff_easy_get_string(UnsafeMutableRawPointer(easy), CURLINFO_REDIRECT_URL, &url) == CURLE_OK, let url else { return nil }
+        guard ff_easy_get_string(UnsafeMutableRawPointer(easy), CURLINFO_REDIRECT_URL, &url) == CURLE_OK, let url else {
+            return nil
+        }
         return String(cString: url)
     }
 

@@ -54,7 +54,8 @@ package actor MediaCache {
     /// Bytes of media in the cache.
     package private(set) var used: Int64 = 0
 
-    private init(_ configuration: CacheConfiguration, loop: any LoopExecutor, files: any FileSystem, index: CacheIndex) {
+    private init(_ configuration: CacheConfiguration, loop: any LoopExecutor, files: any FileSystem, index: CacheIndex)
+    {
         (self.configuration, self.loop, self.files, self.index) = (configuration, loop, files, index)
     }
 
@@ -62,7 +63,8 @@ package actor MediaCache {
     ///
     /// - Parameter indexInMemory: For the simulation, whose disk is not SQLite's.
     package static func open(
-        _ configuration: CacheConfiguration, on loop: any LoopExecutor, files: any FileSystem, indexInMemory: Bool = false
+        _ configuration: CacheConfiguration, on loop: any LoopExecutor, files: any FileSystem,
+        indexInMemory: Bool = false
     ) async throws -> MediaCache {
         let directory = configuration.directory
         do {
@@ -158,7 +160,9 @@ package actor MediaCache {
         entry.pins -= 1
         if entry.pins == 0, entry.record.ranges.isEmpty, !entry.isCommitting {
             entries[key] = nil
-            if entry.file != nil { loop.spawn { [files, path = path(entry.record.id)] in try? await files.unlink(path) } }
+            if entry.file != nil {
+                loop.spawn { [files, path = path(entry.record.id)] in try? await files.unlink(path) }
+            }
         } else {
             entries[key] = entry
         }
@@ -295,7 +299,9 @@ package actor MediaCache {
     }
 
     /// Drops the bytes of a resource that changed on the server; a new one begins at the next ``checkOut(_:)``.
-    package func invalidate(_ resource: CachedResource) async { await drop(resource.record.key, id: resource.record.id) }
+    package func invalidate(_ resource: CachedResource) async {
+        await drop(resource.record.key, id: resource.record.id)
+    }
 
     /// Removes every resource that is not in use.
     package func removeAll() async {

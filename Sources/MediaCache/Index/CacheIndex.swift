@@ -95,7 +95,8 @@ private final class Connection {
     }
 
     private func open(_ path: String) throws(CacheError) {
-        let code = sqlite3_open_v2(path, &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nil)
+        let code = sqlite3_open_v2(
+            path, &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nil)
         guard code == SQLITE_OK else { throw .index(directory: directory, SQLiteError(code, on: database)) }
         let version = try run { database throws(SQLiteError) in
             // NORMAL in WAL mode: a power cut may lose the newest commits, never tear one (sqlite.org/pragma.html).

@@ -48,7 +48,8 @@ package struct SQLiteError: Error, Hashable, CustomStringConvertible {
 
     init(_ code: Int32, on database: OpaquePointer?) {
         self.code = code
-        message = database.flatMap { sqlite3_errmsg($0) }.map { String(cString: $0) } ?? String(cString: sqlite3_errstr(code))
+        message =
+            database.flatMap { sqlite3_errmsg($0) }.map { String(cString: $0) } ?? String(cString: sqlite3_errstr(code))
     }
     /// Whether the file is no usable database, so that starting anew is the only way on.
     var isCorruption: Bool { code == SQLITE_CORRUPT || code == SQLITE_NOTADB }

@@ -89,7 +89,9 @@ struct FileAnswer {
                 bytes.append(byte)
                 continue
             }
-            guard let value = UInt8(String(Substring(rest.prefix(2))), radix: 16), rest.count >= 2, value != 0 else { return nil }
+            guard let value = UInt8(String(Substring(rest.prefix(2))), radix: 16), rest.count >= 2, value != 0 else {
+                return nil
+            }
             bytes.append(value)
             rest = rest.dropFirst(2)
         }
@@ -98,7 +100,8 @@ struct FileAnswer {
 
     private static func type(of name: String) -> String {
         let types = [
-            "mp4": "video/mp4", "m4a": "audio/mp4", "webm": "video/webm", "mkv": "video/x-matroska", "mp3": "audio/mpeg",
+            "mp4": "video/mp4", "m4a": "audio/mp4", "webm": "video/webm", "mkv": "video/x-matroska",
+            "mp3": "audio/mpeg",
             "flac": "audio/flac", "ogg": "audio/ogg", "wav": "audio/wav", "ts": "video/mp2t", "txt": "text/plain",
         ]
         return types[name.split(separator: ".").last.map { $0.lowercased() } ?? ""] ?? "application/octet-stream"

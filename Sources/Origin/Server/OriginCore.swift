@@ -29,7 +29,10 @@ final class OriginCore {
         var isSuspended = false
         /// Whether the head of the answer has arrived at the client.
         var isReady: Bool { released > 0 }
-        init(id: RequestID, _ connection: Connection, _ handle: OpaquePointer, _ core: OriginCore, _ answer: FileAnswer, sendsBody: Bool) {
+        init(
+            id: RequestID, _ connection: Connection, _ handle: OpaquePointer, _ core: OriginCore, _ answer: FileAnswer,
+            sendsBody: Bool
+        ) {
             (self.id, self.connection, self.handle, self.core) = (id, connection, handle, core)
             (self.answer, self.sendsBody) = (answer, sendsBody)
             pending = NetworkShape.headBytes + (sendsBody ? Int64(answer.body.count) : 0)
@@ -149,7 +152,8 @@ final class OriginCore {
     }
 
     private func handle(
-        _ handle: OpaquePointer, _ path: String, _ method: String, _ context: UnsafeMutablePointer<UnsafeMutableRawPointer?>
+        _ handle: OpaquePointer, _ path: String, _ method: String,
+        _ context: UnsafeMutablePointer<UnsafeMutableRawPointer?>
     ) -> MHD_Result {
         if let held = context.pointee {
             let request = Unmanaged<Request>.fromOpaque(held).takeUnretainedValue()
@@ -171,7 +175,8 @@ final class OriginCore {
         let request = Request(id: nextID, connection, handle, self, answer, sendsBody: method != "HEAD")
         requests.append(
             OriginRequest(
-                method: method, path: path, range: field("Range"), connection: connection.number, status: Int(answer.status)))
+                method: method, path: path, range: field("Range"), connection: connection.number,
+                status: Int(answer.status)))
         active[request.id] = request
         // The first call tells of the head only; an answer queued now would close the connection after it.
         context.pointee = Unmanaged.passRetained(request).toOpaque()

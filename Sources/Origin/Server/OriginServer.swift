@@ -75,5 +75,7 @@ private actor OriginStarter {
 /// The origin can't listen.
 package struct OriginError: Error, Hashable, CustomStringConvertible {
     package let port: UInt16
-    package var description: String { "the built-in origin can't listen on 127.0.0.1 port \(port); another one may be free" }
+    package var description: String {
+        "the built-in origin can't listen on 127.0.0.1 port \(port); another one may be free"
+    }
 }

@@ -56,11 +56,14 @@ package struct ShapedLink: Sendable {
         guard let rate = shape.bitsPerSecond else {
             let arrival = now.advanced(by: shape.roundTrip / 2)
             connections[id]?.inFlight += pending
-            return .sent(Segment(bytes: pending, arrival: arrival, acknowledged: arrival.advanced(by: shape.roundTrip / 2)))
+            return .sent(
+                Segment(bytes: pending, arrival: arrival, acknowledged: arrival.advanced(by: shape.roundTrip / 2)))
         }
         let backlog = max(.zero, now.duration(to: freeAt))
         let room = transmission(shape.queueBytes) - backlog
-        guard room > .zero else { return .waitsUntil(now.advanced(by: backlog - transmission(shape.queueBytes) + .microseconds(100))) }
+        guard room > .zero else {
+            return .waitsUntil(now.advanced(by: backlog - transmission(shape.queueBytes) + .microseconds(100)))
+        }
         let free = connection.window - connection.inFlight
         guard free > 0 else { return .waitsForAcknowledgement }
         let quantum = max(Self.segmentBytes, rate / 8 * Self.quantum.wholeNanoseconds / 1_000_000_000)

@@ -26,7 +26,9 @@ struct AnswerJudge {
     }
 
     /// 200: the whole resource from byte 0, whatever was asked (RFC 9110 §14.2).
-    private func judgeWhole(_ head: HTTPResponseHead, _ url: String) throws(FetchFailure) -> (Verdict, ContentInformation) {
+    private func judgeWhole(_ head: HTTPResponseHead, _ url: String) throws(FetchFailure) -> (
+        Verdict, ContentInformation
+    ) {
         try refuseCoding(head, url)
         let information = ContentInformation(
             length: head.contentLength, contentType: head.headers["Content-Type"], supportsRanges: false,
@@ -37,7 +39,9 @@ struct AnswerJudge {
     }
 
     /// 206: the bytes that Content-Range names; Content-Length is only the size of the message (RFC 9110 §15.3.7).
-    private func judgePart(_ head: HTTPResponseHead, _ url: String) throws(FetchFailure) -> (Verdict, ContentInformation) {
+    private func judgePart(_ head: HTTPResponseHead, _ url: String) throws(FetchFailure) -> (
+        Verdict, ContentInformation
+    ) {
         try refuseCoding(head, url)
         guard let contentRange = head.contentRange, let range = contentRange.range else {
             throw unusable("a partial answer without a valid Content-Range", url)

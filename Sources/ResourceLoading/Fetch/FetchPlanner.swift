@@ -64,9 +64,12 @@ package struct FetchPlanner: Sendable {
                 else { continue }
                 if kept.count + plan.starts.count >= maximumRequests {
                     // A more urgent hole takes the place of a less urgent request, never of an equal one.
-                    guard let victim = kept.filter({ (plan.priorities[$0.id] ?? $0.priority) < demand.priority }).min(by: {
-                        (plan.priorities[$0.id] ?? $0.priority) < (plan.priorities[$1.id] ?? $1.priority)
-                    }) else { return plan }
+                    guard
+                        let victim = kept.filter({ (plan.priorities[$0.id] ?? $0.priority) < demand.priority }).min(
+                            by: {
+                                (plan.priorities[$0.id] ?? $0.priority) < (plan.priorities[$1.id] ?? $1.priority)
+                            })
+                    else { return plan }
                     kept.removeAll { $0.id == victim.id }
                     plan.priorities[victim.id] = nil
                     plan.cancels.append(victim.id)

@@ -57,7 +57,8 @@ extension ResourceLoaders {
         if hasBytes, let validator = loading.information?.validator { headers.set("If-Range", validator) }
         let exchange = try await transport.start(
             HTTPRequest(
-                url: loading.resource.urls[loading.urlIndex], headers: headers, range: wanted, priority: fetch.priority))
+                url: loading.resource.urls[loading.urlIndex], headers: headers, range: wanted, priority: fetch.priority)
+        )
         guard loading.fetches[id] != nil else { return await exchange.cancel() }
         loading.fetches[id]?.exchange = exchange
         if loading.firstAnswer == nil { loading.firstAnswer = exchange.head.timing }
@@ -123,7 +124,8 @@ extension ResourceLoaders {
         wake(loading)
         if let cached = loading.cached {
             await cache.describe(
-                cached, length: information.length, validator: information.validator, contentType: information.contentType)
+                cached, length: information.length, validator: information.validator,
+                contentType: information.contentType)
         }
     }
 
@@ -161,7 +163,9 @@ extension ResourceLoaders {
     }
 
     private func failed(_ loading: LoadingResource, _ id: Int, _ failure: FetchFailure) {
-        guard loading.fetches.removeValue(forKey: id) != nil, resources[loading.resource.key] === loading else { return }
+        guard loading.fetches.removeValue(forKey: id) != nil, resources[loading.resource.key] === loading else {
+            return
+        }
         if let delay = loading.retry.delay(after: failure, jitter: loop.random(in: 0.5...1.5)) {
             return retry(loading, after: delay)
         }

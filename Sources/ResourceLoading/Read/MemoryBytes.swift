@@ -36,7 +36,8 @@ struct MemoryBytes {
             let start = Int(position % Self.blockSize)
             let count = min(target.count - done, Int(Self.blockSize) - start)
             guard let block = blocks[position / Self.blockSize] else { return }
-            UnsafeMutableRawBufferPointer(rebasing: target[done..<done + count]).copyBytes(from: block[start..<start + count])
+            UnsafeMutableRawBufferPointer(rebasing: target[done..<done + count]).copyBytes(
+                from: block[start..<start + count])
             done += count
         }
     }
