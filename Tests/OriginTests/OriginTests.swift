@@ -61,14 +61,15 @@ private func get(
         #expect(shape.timeToDeliver(14_000, isNewConnection: true) == .milliseconds(200) + .microseconds(14_300))
         try await withOrigin(shape) { origin, client, _ in
             // A noisy machine only adds; the best of some tries is what the shape does.
+            let asked = shape.timeToDeliver(600_000, isNewConnection: false)
             var best = Duration.seconds(100)
             let clock = ContinuousClock()
-            for attempt in 0..<4 {
+            _ = try await get(client, origin.baseURL + "/a%20b.mp4")  // makes the connection and its window grow
+            for _ in 0..<12 where best > asked * 1.05 {
                 let start = clock.now
                 _ = try await get(client, origin.baseURL + "/a%20b.mp4")
-                if attempt > 0 { best = min(best, start.duration(to: clock.now)) }
+                best = min(best, start.duration(to: clock.now))
             }
-            let asked = shape.timeToDeliver(600_000, isNewConnection: false)
             #expect(best > asked * 0.95 && best < asked * 1.05, "\(best) of \(asked)")
         }
     }

@@ -53,7 +53,8 @@ package actor LoopFiles: FileSystem {
         } catch let error as LoopError where error.errno == ENOENT {
             guard let slash = path.lastIndex(of: "/"), slash != path.startIndex else { throw error }
             try await makeDirectory(String(path[..<slash]))
-            try await makeDirectory(path)
+            // Not by recursion: some file systems answer "no such file" to every new name.
+            try await request("mkdir \(path)") { uv_fs_mkdir($0, $1, path, 0o700, $2) }
         }
     }
 
