@@ -20,8 +20,10 @@ struct PlayCommand {
         let runtime = try await FeedRuntime.start(engines: FFmpegEngines(), configuration: configuration)
         let player = FeedPlayer(runtime: runtime, console: console)
         var report = RunReport(name: "play")
+        var listener: Task<Void, Never>?
         do {
             let page = try await runtime.makePage("play")
+            listener = Task { await ScriptRunner.listen(to: page, player) }
             try await runtime.enter(page)
             try await page.setSources(entries)
             for entry in entries {
@@ -36,9 +38,11 @@ struct PlayCommand {
             (report.bytesFetched, report.bytesNeverPlayed) = (statistics.bytesFetched, statistics.bytesNeverPlayed)
         } catch {
             await runtime.shutdown()
+            await listener?.value
             throw error
         }
         await runtime.shutdown()
+        await listener?.value
         await player.finish(&report)
         if console.isJSON { try console.json(Report(runs: [report])) }
         return report.problems.isEmpty ? 0 : 1

@@ -92,7 +92,8 @@ struct ScriptRunner {
         return report
     }
 
-    private static func listen(to page: FeedPage, _ player: FeedPlayer) async {
+    /// Takes down what a page tells, until its runtime is shut down.
+    static func listen(to page: FeedPage, _ player: FeedPlayer) async {
         for await event in page.events {
             switch event {
             case .played(let metrics): await player.ended(metrics)
