@@ -30,7 +30,8 @@ actor FeedPlayer {
             let first = await frames.next()
             let elapsed = start.duration(to: clock.now)
             guard let metrics = await page.currentMetrics, metrics.entry == entry else { return first }
-            note(metrics, elapsed: elapsed, limit: limit?(metrics))
+            // Sound alone has no first frame to wait for; it begins when the play does.
+            note(metrics, elapsed: first == nil ? metrics.timeToFirstFrame : elapsed, limit: limit?(metrics))
             // The rest is watched in the background, as a screen would.
             let (ended, end) = AsyncStream.makeStream(of: Void.self)
             ending = ended
