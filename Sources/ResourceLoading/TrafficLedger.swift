@@ -21,8 +21,6 @@ package struct TrafficLedger: Sendable {
     /// Bytes fetched that no playing engine has read.
     package var bytesNeverPlayed: Int64 { accounts.values.reduce(foldedWaste) { $0 + $1.wasted } }
 
-    package func bytesFetched(of key: CacheKey) -> Int64 { accounts[key]?.fetched.count ?? 0 }
-
     package mutating func fetched(_ range: ByteRange, of key: CacheKey) {
         bytesFetched += range.length
         touch(key) { $0.fetched.insert(range) }

@@ -56,16 +56,20 @@ extension FeedPage {
         gate?.currentChanged()
         var metrics = PlayMetrics(page: id, entry: entry)
         let take = taken.removeValue(forKey: entry).map { PreparedClip.ready($0) } ?? takeSpare(entry)
-        if case .ready = take, let old = current.take() {
-            // Silent at once; its end, which costs time, comes after the new frame.
+        let old: CurrentPlay? = if case .ready = take { current.take() } else { nil }
+        endCurrent()
+        if let old {
+            // Silent at once; its end, which costs time, comes after the new frame. Nothing of a newer play is touched
+            // after this await.
             endSoon(old, after: Self.grace)
             try? await old.clip.engine.pause()
         }
-        endCurrent()
         do {
             let clip: OpenedClip
             switch take {
-            case .ready(let ready): return try await playReady(ready, number, metrics, calledAt)
+            case .ready(let ready):
+                clip = ready
+                metrics.servedAs = .preRendered
             case .inFlight(let opening):
                 metrics.servedAs = .inFlight
                 replan()
@@ -88,23 +92,6 @@ extension FeedPage {
             return clip.engine
         } catch {
             throw failed(entry, number, error)
-        }
-    }
-
-    private func playReady(
-        _ clip: OpenedClip, _ number: Int, _ metrics: PlayMetrics, _ calledAt: LoopInstant
-    ) async throws -> any PlayerEngine {
-        var metrics = metrics
-        metrics.servedAs = .preRendered
-        do {
-            guard number == playNumber else {
-                release(clip)
-                throw FeedError.superseded
-            }
-            try await begin(clip, number, metrics, calledAt)
-            return clip.engine
-        } catch {
-            throw failed(clip.entry, number, error)
         }
     }
 
