@@ -76,16 +76,23 @@ let package = Package(
         .executableTarget(
             name: "embed-example", dependencies: ["FirstFrame", "FirstFrameFFmpeg"], path: "Examples/Embed",
             swiftSettings: strict),
-        // Tests, a target a room.
+        // Tests, a target a room, and the servers and worlds that they share.
+        .target(
+            name: "TestSupport",
+            dependencies: ["EventLoop", "FeedVocabulary", "HTTPTransport", "MediaCache", "ResourceLoading"],
+            path: "Tests/TestSupport", swiftSettings: strict),
         tests("HouseTests", []),
         tests("FeedVocabularyTests", ["FeedVocabulary", "EventLoop"]),
         tests("EventLoopTests", ["EventLoop", "Simulation"]),
         tests("FeedStrategyTests", ["FeedStrategy", "FeedVocabulary", "EventLoop"]),
-        tests("HTTPTransportTests", ["HTTPTransport", "Origin", "EventLoop", "FeedVocabulary"]),
-        tests("MediaCacheTests", ["MediaCache", "EventLoop", "FeedVocabulary", "Simulation"]),
+        tests("HTTPTransportTests", ["HTTPTransport", "Origin", "EventLoop", "FeedVocabulary", "TestSupport"]),
+        tests("MediaCacheTests", ["MediaCache", "EventLoop", "FeedVocabulary", "Simulation", "TestSupport"]),
         tests(
             "ResourceLoadingTests",
-            ["ResourceLoading", "MediaCache", "HTTPTransport", "EventLoop", "FeedVocabulary", "Simulation"]),
+            [
+                "ResourceLoading", "MediaCache", "HTTPTransport", "EventLoop", "FeedVocabulary", "Simulation",
+                "TestSupport",
+            ]),
         tests("OriginTests", ["Origin", "HTTPTransport", "EventLoop", "FeedVocabulary"]),
         tests("FirstFrameFFmpegTests", ["FirstFrame", "FirstFrameFFmpeg", "Origin", "EventLoop"]),
         tests(

@@ -46,5 +46,8 @@ static inline CURLMcode ff_multi_timer(CURLM *multi, ff_curl_timer_fn function, 
     return code != CURLM_OK ? code : curl_multi_setopt(multi, CURLMOPT_TIMERDATA, context);
 }
 /* The message's payload is a union; a finished transfer's result is one member of it. */
+// Macros with casts, which Swift can't see.
+static const long ff_curl_auth_digest = CURLAUTH_DIGEST;
+static const long ff_curl_auth_as_asked = CURLAUTH_BASIC | CURLAUTH_DIGEST;
 static inline CURLcode ff_message_result(const CURLMsg *message) { return message->data.result; }
 static const size_t ff_curl_pause_write = CURL_WRITEFUNC_PAUSE;

@@ -25,3 +25,14 @@ static inline long ff_request_slice(uint64_t nanoseconds) {
     struct ff_sched_attr attributes = {.size = sizeof attributes, .runtime = nanoseconds};
     return syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
+
+/* glibc declares these for _GNU_SOURCE only. */
+extern int fallocate(int descriptor, int mode, off_t offset, off_t length);
+extern ssize_t copy_file_range(int from, off_t *from_offset, int to, off_t *to_offset, size_t length, unsigned flags);
+static inline int ff_punch_hole(int descriptor, off_t offset, off_t length) {
+    return fallocate(descriptor, 0x02 | 0x01 /* FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, linux/falloc.h */, offset,
+                     length);
+}
+static inline ssize_t ff_copy_file_range(int from, int to, size_t length) {
+    return copy_file_range(from, NULL, to, NULL, length, 0);
+}

@@ -24,6 +24,10 @@ final class LoadingResource {
         let starter: Int?
         var exchange: (any HTTPExchange)?
         var task: Task<Void, Never>?
+        /// The server knows no ranges: this answer goes on to the end, as fast as it is read.
+        var isWhole = false
+        /// Waits until somebody wants what comes next of a whole answer.
+        var paused: CheckedContinuation<Void, Never>?
     }
     enum Need {
         case bytes(ByteRange)
@@ -35,7 +39,15 @@ final class LoadingResource {
         let continuation: CheckedContinuation<Void, any Error>
     }
 
-    let resource: Resource
+    /// As it was opened last: a newer URL or header serves the missing bytes.
+    var resource: Resource {
+        didSet {
+            guard resource.urls != oldValue.urls || resource.headers != oldValue.headers else { return }
+            (urls, urlIndex, redirectTarget) = (resource.urls, 0, nil)
+        }
+    }
+    /// The resource's, or those that the refresher gave.
+    var urls: [MediaURL]
     let bytes = ResourceBytes()
     var cached: CachedResource?
     var opening: Task<Void, Never>?
@@ -48,10 +60,20 @@ final class LoadingResource {
     /// The final error of the last attempt; cleared by the next explicit demand.
     var failure: LoadError?
     var urlIndex = 0
+    /// Where the current URL led last time, and the URL itself: further ranges go there at once, until it is refused.
+    var redirectTarget: String?
+    /// Whether new URLs were asked for since the last progress.
+    var didRefresh = false
+    var refreshing: Task<Result<[MediaURL], LoadError>, Never>?
+    var wasWhole = false
     /// The timing of the first answer, for the phases of a cold start.
     var firstAnswer: HTTPTiming?
 
-    init(_ resource: Resource) { self.resource = resource }
+    init(_ resource: Resource) { (self.resource, urls) = (resource, resource.urls) }
+
+    var url: MediaURL { urls[urlIndex] }
+    /// For error texts and events.
+    var urlName: String { WebOrigin.redacted(url.url) }
 
     /// First request of a reader, then doubling: small enough to leave the connection warm, large enough to fill it.
     static let firstSegment = ByteSize.kilobytes(256)
@@ -75,12 +97,23 @@ final class LoadingResource {
                 demands.append(.init(ranges: reader.wanted, priority: reader.priority, segment: .max))
             }
             // A reader that jumped away lets a short rest come in: ending it would cost the connection.
-            let rests = fetches.values.filter { $0.starter == id && $0.end - $0.position <= Self.firstSegment }
+            let rests = fetches.values.filter {
+                $0.starter == id && ($0.isWhole || $0.end - $0.position <= Self.firstSegment)
+            }
             if !rests.isEmpty {
                 let ranges = rests.map { $0.position..<max($0.position, $0.end) }.filter { !$0.isEmpty }
                 demands.append(.init(ranges: ranges, priority: .preload, segment: .max))
             }
             return demands
+        }
+    }
+
+    /// Whether a reader wants the byte at `offset` now, rather than some time.
+    func isWanted(_ offset: Int64) -> Bool {
+        readers.values.contains { reader in
+            if let asked = reader.asked, asked.lowerBound >= offset { return true }
+            return offset < reader.position + max(reader.readAhead, Self.smallestDemand)
+                || reader.wanted.contains { $0.upperBound > offset }
         }
     }
 

@@ -17,11 +17,52 @@ package actor ResourceLoaders {
     package internal(set) var traffic = TrafficLedger()
     /// The first failure to store bytes since it was last taken; what was asked for is delivered all the same.
     package internal(set) var cacheFailure: CacheError?
+    let vault: CredentialVault
+    let schemes: SchemeRegistry
+    var backoff = HostBackoff()
+    var freshURLs = FreshURLs()
+    private var listeners: [Int: AsyncStream<LoadEvent>.Continuation] = [:]
     private var isClosed = false
 
     package init(on loop: any LoopExecutor, cache: MediaCache, transport: any Transport) {
         (self.loop, self.cache, self.transport) = (loop, cache, transport)
+        vault = CredentialVault(loop: loop)
+        schemes = SchemeRegistry(loop: loop)
     }
+
+    // MARK: Hosts, credentials, events
+
+    /// What gives credentials for `origin`, and may send them to `further` origins too; `nil` takes them away.
+    ///
+    /// - Parameter identity: Whose account it is; what one account fetched is not served to another.
+    package func setCredentials(
+        _ provider: (any CredentialProvider)?, for origin: WebOrigin, further: Set<WebOrigin> = [],
+        identity: String? = nil
+    ) {
+        vault.set(provider, for: origin, further: further, identity: identity)
+    }
+
+    /// Routes URLs of a scheme of the host's own to a delegate; `nil` ends that for requests to come.
+    package func register(_ delegate: (any ResourceLoaderDelegate)?, scheme: String) throws(SchemeError) {
+        try schemes.register(delegate, scheme: scheme)
+    }
+
+    /// What happens from now on. A listener that does not read loses the oldest.
+    package func events() -> AsyncStream<LoadEvent> {
+        let (stream, continuation) = AsyncStream<LoadEvent>.makeStream(bufferingPolicy: .bufferingNewest(256))
+        guard !isClosed else {
+            continuation.finish()
+            return stream
+        }
+        nextID += 1
+        let id = nextID
+        listeners[id] = continuation
+        continuation.onTermination = { [weak self] _ in self?.stopListening(id) }
+        return stream
+    }
+    private nonisolated func stopListening(_ id: Int) { loop.post { self.assumeIsolated { $0.listeners[id] = nil } } }
+
+    func tell(_ event: LoadEvent) { for listener in listeners.values { listener.yield(event) } }
 
     /// Resources that are open; 0 when nobody reads.
     package var openCount: Int { resources.count }
@@ -31,7 +72,8 @@ package actor ResourceLoaders {
     package func takeCacheFailure() -> CacheError? { cacheFailure.take() }
 
     /// Bytes of `range` on disk or in memory, without opening anything.
-    package func stored(_ key: CacheKey, in range: ByteRange) async -> Int64 {
+    package func stored(_ resource: Resource, in range: ByteRange) async -> Int64 {
+        let key = named(resource).storageKey
         if let open = resources[key] { return open.bytes.state.withLock { $0.readable.overlap(with: range) } }
         return await cache.record(of: key)?.ranges.overlap(with: range) ?? 0
     }
@@ -43,35 +85,56 @@ package actor ResourceLoaders {
     /// - Parameter readAhead: Bytes wanted ahead of the place of reading.
     package func open(_ resource: Resource, priority: LoadPriority, readAhead: Int64) async throws -> ByteReader {
         guard !isClosed else { throw LoadError.closed }
+        let resource = named(resource)
         nextID += 1
         let id = nextID
-        let loading = resources[resource.key] ?? begin(resource)
+        let loading = resources[resource.storageKey] ?? begin(resource)
+        if loading.resource != resource { loading.resource = resource }
         loading.readers[id] = LoadingResource.Reader(priority: priority, readAhead: readAhead)
         loading.bytes.state.withLock { $0.readers[id] = ResourceBytes.ReaderState() }
-        let reader = ByteReader(key: resource.key, id: id, bytes: loading.bytes, loaders: self)
+        let reader = ByteReader(key: resource.storageKey, id: id, bytes: loading.bytes, loaders: self)
         await loading.opening?.value
         if Task.isCancelled {
-            close(resource.key, id)
+            close(resource.storageKey, id)
             throw CancellationError()
         }
-        demandChanged(resource.key)
+        demandChanged(resource.storageKey)
         return reader
+    }
+
+    /// The name of a resource's bytes in the cache.
+    package func storageKey(of resource: Resource) -> CacheKey { named(resource).storageKey }
+
+    /// The resource as the account of its server sees it.
+    private func named(_ resource: Resource) -> Resource {
+        guard resource.identity == nil, let identity = vault.identity(for: resource.urls[0].url) else { return resource }
+        var named = resource
+        named.identity = identity
+        return named
     }
 
     private func begin(_ resource: Resource) -> LoadingResource {
         let loading = LoadingResource(resource)
-        resources[resource.key] = loading
-        loading.opening = loop.spawn { await self.checkOut(resource.key) }
+        if let urls = freshURLs.urls(for: resource) { loading.urls = urls }
+        resources[resource.storageKey] = loading
+        loading.opening = loop.spawn { await self.checkOut(resource.storageKey) }
         return loading
     }
 
     private func checkOut(_ key: CacheKey) async {
         guard let loading = resources[key] else { return }
         do {
-            let cached = try await cache.checkOut(key)
+            var cached = try await cache.checkOut(key, identity: loading.resource.identity)
+            if let expected = loading.resource.length, let length = cached.record.length, length != expected {
+                // The host knows the file better: what is on disk is an older one.
+                await cache.invalidate(cached)
+                await cache.checkIn(cached)
+                cached = try await cache.checkOut(key, identity: loading.resource.identity)
+            }
             loading.opening = nil
             guard resources[key] === loading, !loading.readers.isEmpty else { return await cache.checkIn(cached) }
             loading.cached = cached
+            loading.wasWhole = cached.record.isComplete
             let record = cached.record
             if record.length != nil || !record.ranges.isEmpty {
                 loading.information = ContentInformation(
@@ -91,7 +154,11 @@ package actor ResourceLoaders {
 
     /// The cache can't take part: the bytes go through memory, and the host learns of it.
     func note(_ error: any Error) {
-        if cacheFailure == nil { cacheFailure = error as? CacheError ?? .closed }
+        // A cache that is full of what is in use is no fault, nor is one that was told to keep the disk free.
+        if case .some(.full) = error as? CacheError { return }
+        let failure = error as? CacheError ?? .closed
+        if cacheFailure == nil { cacheFailure = failure }
+        tell(.cacheFailed("\(failure)"))
     }
 
     nonisolated func moved(_ key: CacheKey, _ id: Int, to offset: Int64) {
@@ -113,7 +180,9 @@ package actor ResourceLoaders {
     /// An explicit demand: a former failure no longer stands in the way.
     private func demandChanged(_ key: CacheKey) {
         guard let loading = resources[key] else { return }
-        loading.failure = nil
+        if loading.failure != nil {
+            (loading.failure, loading.didRefresh, loading.urlIndex) = (nil, false, 0)
+        }
         pump(loading)
     }
 
@@ -164,6 +233,8 @@ package actor ResourceLoaders {
     /// Ends every reader and every fetch; further calls throw ``LoadError/closed``.
     package func shutdown() async {
         isClosed = true
+        for listener in listeners.values { listener.finish() }
+        listeners.removeAll()
         for (key, loading) in resources {
             await loading.opening?.value
             for id in loading.readers.keys {
@@ -199,10 +270,10 @@ package actor ResourceLoaders {
                 if let file = piece.file {
                     pump(loading)
                     let bytes = try await file.read(at: offset, count: piece.count)
-                    guard !bytes.isEmpty else {
-                        throw LoadError.network(reason: "the cache file lost bytes that were stored in it")
-                    }
-                    return bytes
+                    if bytes.isEmpty { loading.bytes.lose(offset..<offset + Int64(piece.count)) }
+                    let range = offset..<offset + Int64(bytes.count)
+                    if !bytes.isEmpty, loading.bytes.isStored(range) { return bytes }
+                    continue
                 }
             }
             reading(key, id, at: offset)
@@ -231,7 +302,7 @@ package actor ResourceLoaders {
     private func suspend(_ loading: LoadingResource, _ id: Int, until need: LoadingResource.Need) async throws {
         nextID += 1
         let number = nextID
-        let key = loading.resource.key
+        let key = loading.resource.storageKey
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
                 if Task.isCancelled { return continuation.resume(throwing: CancellationError()) }
@@ -265,6 +336,8 @@ package actor ResourceLoaders {
     /// A failure reaches everybody who depends on it.
     func fail(_ loading: LoadingResource, _ error: LoadError) {
         loading.failure = error
+        tell(.failed(loading.resource.key, error))
+        schemes.failed(loading, error)
         for waiter in loading.waiters.values { waiter.continuation.resume(throwing: error) }
         loading.waiters.removeAll()
         loading.bytes.state.withLockNotifying { state in

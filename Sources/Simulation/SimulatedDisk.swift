@@ -1,4 +1,5 @@
 package import EventLoop
+import FeedVocabulary
 import Glibc
 
 /// Files in memory, each call taking some virtual time.
@@ -19,7 +20,7 @@ package actor SimulatedDisk: FileSystem {
     fileprivate func delay() async throws {
         try await loop.offload {}
     }
-    fileprivate var used: Int64 { files.values.reduce(0) { $0 + $1.length } }
+    package var used: Int64 { files.values.reduce(0) { $0 + $1.allocated } }
 
     private func missing(_ path: String, _ call: String) -> LoopError {
         LoopError(code: -ENOENT, call: "\(call) \(path)")
@@ -37,7 +38,7 @@ package actor SimulatedDisk: FileSystem {
         try await delay()
         if directories.contains(path) { return FileStatus(length: 0, allocated: 0, isDirectory: true) }
         guard let file = files[path] else { throw missing(path, "stat") }
-        return FileStatus(length: file.length, allocated: file.length, isDirectory: false)
+        return FileStatus(length: file.length, allocated: file.allocated, isDirectory: false)
     }
     package func rename(_ path: String, to newPath: String) async throws {
         try await delay()
@@ -58,40 +59,68 @@ package actor SimulatedDisk: FileSystem {
         directories.insert(path)
     }
     package func syncDirectory(_ path: String) async throws { try await delay() }
+    package func freeBytes(at path: String) async throws -> Int64 {
+        try await delay()
+        return capacity - used
+    }
+    package func copy(_ path: String, to newPath: String) async throws {
+        let source = try await open(path, creating: false)
+        let target = try await open(newPath, creating: true)
+        try await target.write(try await source.read(at: 0, count: .max), at: 0)
+    }
 }
 
-/// One file of a simulated disk.
+/// One file of a simulated disk, with holes.
 private final class SimulatedFile: OpenFile {
-    private let bytes = Lock<[UInt8]>([])
+    private struct State {
+        var bytes: [UInt8] = []
+        var written = ByteRangeSet()
+    }
+    private let state = Lock(State())
     private let disk: SimulatedDisk
     init(disk: SimulatedDisk) { self.disk = disk }
 
-    var length: Int64 { Int64(bytes.withLock { $0.count }) }
+    var length: Int64 { Int64(state.withLock { $0.bytes.count }) }
+    var allocated: Int64 { state.withLock { $0.written.count } }
     var descriptor: Int32? { nil }
     func read(at offset: Int64, count: Int) async throws -> [UInt8] {
         try await disk.delay()
-        return bytes.withLock { bytes in
-            let start = min(Int(offset), bytes.count)
-            return Array(bytes[start..<min(bytes.count, start + count)])
+        return state.withLock { state in
+            let start = min(Int(offset), state.bytes.count)
+            return Array(state.bytes[start...].prefix(count))
         }
     }
     func write(_ new: [UInt8], at offset: Int64) async throws {
         try await disk.delay()
-        let growth = max(0, offset + Int64(new.count) - length)
+        let range = ByteRange(offset: offset, saturatingLength: Int64(new.count))
+        let growth = range.length - state.withLock { $0.written.overlap(with: range) }
         guard await disk.used + growth <= disk.capacity else { throw LoopError(code: -ENOSPC, call: "write") }
-        bytes.withLock { bytes in
+        state.withLock { state in
             let end = Int(offset) + new.count
-            if bytes.count < end { bytes.append(contentsOf: repeatElement(0, count: end - bytes.count)) }
-            bytes.replaceSubrange(Int(offset)..<end, with: new)
+            if state.bytes.count < end {
+                state.bytes.append(contentsOf: repeatElement(0, count: end - state.bytes.count))
+            }
+            state.bytes.replaceSubrange(Int(offset)..<end, with: new)
+            state.written.insert(range)
         }
     }
     func sync() async throws { try await disk.delay() }
     func truncate(to length: Int64) async throws {
         try await disk.delay()
-        bytes.withLock { bytes in
-            bytes =
-                bytes.count > length
-                ? Array(bytes.prefix(Int(length))) : bytes + repeatElement(0, count: Int(length) - bytes.count)
+        state.withLock { state in
+            let missing = Int(length) - state.bytes.count
+            state.bytes =
+                missing < 0 ? Array(state.bytes.prefix(Int(length))) : state.bytes + repeatElement(0, count: missing)
+            state.written.remove(length..<Int64.max)
+        }
+    }
+    func punchHole(_ range: ByteRange) async throws {
+        try await disk.delay()
+        state.withLock { state in
+            let part = range.clamped(to: 0..<Int64(state.bytes.count))
+            state.bytes.replaceSubrange(
+                Int(part.lowerBound)..<Int(part.upperBound), with: repeatElement(0, count: Int(part.length)))
+            state.written.remove(range)
         }
     }
     func close() async throws {}

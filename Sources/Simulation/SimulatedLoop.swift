@@ -29,6 +29,10 @@ package final class SimulatedLoop: LoopExecutor {
     }
 
     package var now: LoopInstant { state.withLock { $0.now } }
+    /// The simulation begins on 2027-01-15 at 08:00 UTC.
+    package var wallTime: WallTime {
+        WallTime(secondsSince1970: 1_800_000_000).advanced(by: now.offset)
+    }
     /// Jobs run so far: equal for two runs of one seed.
     package var stepCount: Int { state.withLock { $0.stepCount } }
     /// Timers that are set.

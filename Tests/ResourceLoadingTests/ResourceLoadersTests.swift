@@ -31,8 +31,9 @@ private struct World {
         cache = try #require(
             try loop.run { () -> MediaCache in
                 await network.serve(Self.url, answer)
-                return try await MediaCache.open(
-                    CacheConfiguration(directory: "/c"), on: loop, files: disk, indexInMemory: true)
+                var configuration = CacheConfiguration(directory: "/c")
+                configuration.freeDiskGuard = 0
+                return try await MediaCache.open(configuration, on: loop, files: disk, indexInMemory: true)
             })
         loaders = ResourceLoaders(on: loop, cache: cache, transport: network)
         resource = Resource(key: try CacheKey("a"), urls: [Self.url])
@@ -178,7 +179,7 @@ private struct World {
         _ status: Int, _ fields: [(String, String)], requested: ByteRange = 5_000..<6_000,
         known: ContentInformation? = nil
     ) throws -> (AnswerJudge.Verdict, ContentInformation) {
-        try AnswerJudge(requested: requested, known: known)
+        try AnswerJudge(requested: requested, known: known, now: WallTime(secondsSince1970: 0))
             .judge(HTTPResponseHead(status: status, headers: HTTPHeaders(fields), url: "http://h/x"))
     }
 

@@ -11,6 +11,10 @@ package protocol FileSystem: Sendable {
     func makeDirectory(_ path: String) async throws
     /// Makes names created or removed in the directory durable.
     func syncDirectory(_ path: String) async throws
+    /// Bytes that this user may still write to the file system of `path`.
+    func freeBytes(at path: String) async throws -> Int64
+    /// Copies a whole file to a new one, whose bytes are durable when it returns.
+    func copy(_ path: String, to newPath: String) async throws
 }
 
 /// One open file; closed when the last reference goes away.
@@ -24,6 +28,8 @@ package protocol OpenFile: AnyObject, Sendable {
     /// Makes written data durable (`fdatasync`).
     func sync() async throws
     func truncate(to length: Int64) async throws
+    /// Gives the disk space of `range` back; it reads as zeros afterwards.
+    func punchHole(_ range: Range<Int64>) async throws
     /// Closes now; the file must not be used afterwards.
     func close() async throws
 }

@@ -67,6 +67,52 @@ package actor LoopFiles: FileSystem {
         try await file.close()
     }
 
+    package func freeBytes(at path: String) async throws -> Int64 {
+        try await offloaded("statvfs \(path)") {
+            var status = statvfs()
+            guard statvfs(path, &status) == 0 else { return -1 }
+            return Int64(clamping: status.f_bavail) * Int64(clamping: status.f_frsize)
+        }
+    }
+
+    package func copy(_ path: String, to newPath: String) async throws {
+        _ = try await offloaded("copy \(path) to \(newPath)") { Self.copyFile(path, newPath) }
+    }
+
+    /// Runs in the kernel, so that nothing of the file passes through this process.
+    private static func copyFile(_ path: String, _ newPath: String) -> Int64 {
+        let source = Glibc.open(path, O_RDONLY | O_CLOEXEC)
+        guard source >= 0 else { return -1 }
+        defer { Glibc.close(source) }
+        let target = Glibc.open(newPath, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
+        guard target >= 0 else { return -1 }
+        defer { Glibc.close(target) }
+        var status = Glibc.stat()
+        guard fstat(source, &status) == 0 else { return -1 }
+        var left = Int(status.st_size)
+        while left > 0 {
+            var count = ff_copy_file_range(source, target, min(left, 1 << 30))
+            // Not between every two file systems, nor on every kernel.
+            if count < 0, errno == EXDEV || errno == ENOSYS || errno == EINVAL || errno == EOPNOTSUPP {
+                count = sendfile(target, source, nil, min(left, 1 << 30))
+            }
+            guard count > 0 else { return -1 }
+            left -= count
+        }
+        return fdatasync(target) == 0 ? 0 : -1
+    }
+
+    /// The result of calls that libuv does not have, on its thread pool. Negative means that `errno` tells why.
+    @discardableResult
+    private func offloaded(_ call: String, _ work: @escaping @Sendable () -> Int64) async throws -> Int64 {
+        let (result, code) = try await loop.offload {
+            let result = work()
+            return (result, result < 0 ? errno : 0)
+        }
+        guard result >= 0 else { throw LoopError(code: -code, call: call) }
+        return result
+    }
+
     // MARK: One request
 
     private typealias Start = (UnsafeMutablePointer<uv_loop_t>, UnsafeMutablePointer<uv_fs_t>, uv_fs_cb?) -> Int32
@@ -112,16 +158,26 @@ package actor LoopFiles: FileSystem {
     }
 
     fileprivate func write(_ bytes: [UInt8], to descriptor: Int32, at offset: Int64) async throws {
-        // libuv reads the memory on another thread until the callback: it must not move, hence the owned copy.
-        let memory = UnsafeMutablePointer<CChar>.allocate(capacity: max(1, bytes.count))
-        defer { memory.deallocate() }
-        UnsafeMutableRawBufferPointer(start: memory, count: bytes.count).copyBytes(from: bytes)
-        var written = 0
-        while written < bytes.count {
-            var buffer = uv_buf_init(memory + written, UInt32(bytes.count - written))
-            written += try await request("write") {
-                uv_fs_write($0, $1, descriptor, &buffer, 1, offset + Int64(written), $2)
+        try await offloaded("write") {
+            bytes.withUnsafeBytes { memory in
+                var written = 0
+                while written < memory.count {
+                    let count = pwrite(
+                        descriptor, memory.baseAddress! + written, memory.count - written, off_t(offset) + written)
+                    if count < 0, errno == EINTR { continue }
+                    guard count > 0 else {
+                        if count == 0 { errno = ENOSPC }
+                        return -1
+                    }
+                    written += count
+                }
+                return 0
             }
+        }
+    }
+    fileprivate func punchHole(_ descriptor: Int32, _ range: Range<Int64>) async throws {
+        try await offloaded("fallocate") {
+            Int64(ff_punch_hole(descriptor, off_t(range.lowerBound), off_t(range.upperBound - range.lowerBound)))
         }
     }
 
@@ -152,6 +208,7 @@ private final class LoopFile: OpenFile {
     func write(_ bytes: [UInt8], at offset: Int64) async throws { try await files.write(bytes, to: raw, at: offset) }
     func sync() async throws { try await files.sync(raw) }
     func truncate(to length: Int64) async throws { try await files.truncate(raw, to: length) }
+    func punchHole(_ range: Range<Int64>) async throws { try await files.punchHole(raw, range) }
     func close() async throws {
         guard isOpen.exchange(false, ordering: .acquiringAndReleasing) else { return }
         try await files.close(raw)

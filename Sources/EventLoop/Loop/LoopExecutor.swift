@@ -6,6 +6,9 @@ package protocol LoopExecutor: SerialExecutor, TaskExecutor {
     /// Monotonic time since some fixed instant. Any thread.
     var now: LoopInstant { get }
 
+    /// The time of day, for dates that others wrote; it may jump. Any thread.
+    var wallTime: WallTime { get }
+
     /// Runs `body` on the loop at `due`, or as soon after as the loop is free. Any thread.
     @discardableResult
     func schedule(at due: LoopInstant, _ body: @escaping @Sendable () -> Void) -> LoopTimer
@@ -114,6 +117,24 @@ public struct LoopInstant: InstantProtocol, Hashable, Sendable {
     public func duration(to other: LoopInstant) -> Duration { other.offset - offset }
     /// Earlier than.
     public static func < (left: LoopInstant, right: LoopInstant) -> Bool { left.offset < right.offset }
+}
+
+/// A moment of the calendar, to the second: the expiry of a URL or a credential, the age of a cached file.
+public struct WallTime: InstantProtocol, Hashable, Sendable {
+    /// Seconds since 1970-01-01 00:00 UTC, leap seconds not counted.
+    public let secondsSince1970: Int64
+    /// A moment by its count of seconds, as `time(2)` gives it.
+    public init(secondsSince1970: Int64) { self.secondsSince1970 = secondsSince1970 }
+    /// The moment `duration` later; parts of a second are dropped.
+    public func advanced(by duration: Duration) -> WallTime {
+        WallTime(secondsSince1970: secondsSince1970 &+ duration.components.seconds)
+    }
+    /// Time from this moment to `other`.
+    public func duration(to other: WallTime) -> Duration {
+        .seconds(other.secondsSince1970 &- secondsSince1970)
+    }
+    /// Earlier than.
+    public static func < (left: WallTime, right: WallTime) -> Bool { left.secondsSince1970 < right.secondsSince1970 }
 }
 
 /// Names one timer of a loop.

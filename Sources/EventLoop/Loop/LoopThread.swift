@@ -171,6 +171,8 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
 
     package var now: LoopInstant { LoopInstant(offset: .nanoseconds(Int64(uv_hrtime()))) }
 
+    package var wallTime: WallTime { WallTime(secondsSince1970: Int64(time(nil))) }
+
     package func random() -> UInt64 { chance.withLock { $0.next() } }
 
     @discardableResult

@@ -12,6 +12,12 @@ package struct ByteRangeSet: Hashable, Sendable {
     /// Bytes in the set.
     package var count: Int64 { ranges.reduce(0) { $0 + $1.length } }
 
+    /// Its ranges, leaving it empty.
+    package mutating func take() -> ByteRangeSet {
+        defer { ranges = [] }
+        return self
+    }
+
     /// Index of the first range that ends after `offset`.
     private func indexOfRange(endingAfter offset: Int64) -> Int {
         var low = 0, high = ranges.count

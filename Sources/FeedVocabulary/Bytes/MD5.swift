@@ -1,7 +1,7 @@
 /// The MD5 digest of RFC 1321, used to name things, never to protect them.
 ///
 /// Written here because this floor imports nothing and neither Swift nor Foundation on Linux has one.
-package enum MD5 {
+package struct MD5: Sendable {
     /// Per-round left rotations (RFC 1321 §3.4), four a round.
     private static let rotations: [UInt32] = [7, 12, 17, 22, 5, 9, 14, 20, 4, 11, 16, 23, 6, 10, 15, 21]
     /// `floor(2³² × |sin(i + 1)|)`, the table T of RFC 1321 §3.4.
@@ -16,42 +16,64 @@ package enum MD5 {
         0x6fa8_7e4f, 0xfe2c_e6e0, 0xa301_4314, 0x4e08_11a1, 0xf753_7e82, 0xbd3a_f235, 0x2ad7_d2bb, 0xeb86_d391,
     ]
 
+    private var state: (UInt32, UInt32, UInt32, UInt32) = (0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476)
+    private var length: UInt64 = 0
+    private var rest: [UInt8] = []  // less than one block
+
+    package init() {}
+
     /// The digest of `bytes` as 32 lower-case hexadecimal digits.
     package static func hexDigest(of bytes: some Collection<UInt8>) -> String {
-        var message = Array(bytes)
-        let bitCount = UInt64(message.count) &* 8
-        message.append(0x80)
-        while message.count % 64 != 56 { message.append(0) }
-        for shift in stride(from: 0, to: 64, by: 8) { message.append(UInt8(truncatingIfNeeded: bitCount >> shift)) }
+        var digest = MD5()
+        digest.update(Array(bytes))
+        return digest.hexDigest()
+    }
 
-        var state: (UInt32, UInt32, UInt32, UInt32) = (0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476)
-        for block in stride(from: 0, to: message.count, by: 64) {
-            let words = (0..<16).map { word in
-                (0..<4).reduce(UInt32(0)) { $0 | UInt32(message[block + word * 4 + $1]) << UInt32($1 * 8) }
-            }
-            var (a, b, c, d) = state
-            for step in 0..<64 {
-                let (mixed, word) =
-                    switch step / 16 {
-                    case 0: ((b & c) | (~b & d), step)
-                    case 1: ((d & b) | (~d & c), (5 * step + 1) % 16)
-                    case 2: (b ^ c ^ d, (3 * step + 5) % 16)
-                    default: (c ^ (b | ~d), (7 * step) % 16)
-                    }
-                let sum = a &+ mixed &+ sines[step] &+ words[word]
-                let rotation = rotations[step / 16 * 4 + step % 4]
-                (a, d, c, b) = (d, c, b, b &+ (sum << rotation | sum >> (32 - rotation)))
-            }
-            state = (state.0 &+ a, state.1 &+ b, state.2 &+ c, state.3 &+ d)
+    /// Takes the next bytes of the message in.
+    package mutating func update(_ bytes: [UInt8]) {
+        length &+= UInt64(bytes.count)
+        let message = rest.isEmpty ? bytes : rest + bytes
+        let whole = message.count / 64 * 64
+        message.withUnsafeBytes { message in
+            for block in stride(from: 0, to: whole, by: 64) { mix(message, block) }
         }
+        rest = Array(message[whole...])
+    }
+
+    /// The digest of all bytes so far as 32 lower-case hexadecimal digits.
+    package func hexDigest() -> String {
+        var last = self
+        let bitCount = length &* 8
+        var padding: [UInt8] = [0x80]
+        while (rest.count + padding.count) % 64 != 56 { padding.append(0) }
+        for shift in stride(from: 0, to: 64, by: 8) { padding.append(UInt8(truncatingIfNeeded: bitCount >> shift)) }
+        last.update(padding)
         let digits = Array("0123456789abcdef".utf8)
         var text: [UInt8] = []
-        for word in [state.0, state.1, state.2, state.3] {
+        for word in [last.state.0, last.state.1, last.state.2, last.state.3] {
             for shift in stride(from: UInt32(0), to: 32, by: 8) {
                 let byte = Int(word >> shift & 0xff)
                 text += [digits[byte >> 4], digits[byte & 15]]
             }
         }
         return String(decoding: text, as: UTF8.self)
+    }
+
+    private mutating func mix(_ message: UnsafeRawBufferPointer, _ block: Int) {
+        var (a, b, c, d) = state
+        for step in 0..<64 {
+            let (mixed, word) =
+                switch step / 16 {
+                case 0: ((b & c) | (~b & d), step)
+                case 1: ((d & b) | (~d & c), (5 * step + 1) % 16)
+                case 2: (b ^ c ^ d, (3 * step + 5) % 16)
+                default: (c ^ (b | ~d), (7 * step) % 16)
+                }
+            let value = UInt32(littleEndian: message.loadUnaligned(fromByteOffset: block + word * 4, as: UInt32.self))
+            let sum = a &+ mixed &+ Self.sines[step] &+ value
+            let rotation = Self.rotations[step / 16 * 4 + step % 4]
+            (a, d, c, b) = (d, c, b, b &+ (sum << rotation | sum >> (32 - rotation)))
+        }
+        state = (state.0 &+ a, state.1 &+ b, state.2 &+ c, state.3 &+ d)
     }
 }

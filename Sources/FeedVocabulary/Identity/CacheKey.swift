@@ -21,6 +21,9 @@ public struct CacheKey: Hashable, Sendable, CustomStringConvertible {
         self.text = text
     }
 
+    /// The key of the bytes that `identity` sees under another key.
+    package init(_ key: CacheKey, of identity: String) { text = MD5.hexDigest(of: "\(key.text)\n\(identity)".utf8) }
+
     /// Query parameters that sign or date a URL without naming other bytes; ``init(url:)`` leaves them out.
     ///
     /// From the URL signing rules of the services named: AWS (`X-Amz-…`), Google (`X-Goog-…`), Azure SAS

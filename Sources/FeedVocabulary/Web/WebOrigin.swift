@@ -40,6 +40,23 @@ public struct WebOrigin: Hashable, Sendable, CustomStringConvertible {
         self.port = port
     }
 
+    /// Refuses what is no legal URL (RFC 3986 §2): a server would see other bytes than were meant, or none.
+    ///
+    /// - Parameter url: With any scheme.
+    public static func checkCharacters(_ url: String) throws(WebURLError) {
+        var hexDigitsDue = 0
+        for byte in url.utf8 {
+            guard byte > 0x20, byte < 0x7f else { throw .illegalCharacter }
+            if hexDigitsDue > 0 {
+                guard Character(Unicode.Scalar(byte)).isHexDigit else { throw .badPercent }
+                hexDigitsDue -= 1
+            } else if byte == UInt8(ascii: "%") {
+                hexDigitsDue = 2
+            }
+        }
+        guard hexDigitsDue == 0 else { throw .badPercent }
+    }
+
     /// `url` without user, password, query and fragment, fit for logs and error texts.
     public static func redacted(_ url: String) -> String {
         var text = String(url.prefix { $0 != "?" && $0 != "#" })
@@ -73,8 +90,10 @@ public enum WebURLError: Error, Hashable, CustomStringConvertible {
     case noHost
     /// The port is no number from 0 to 65535.
     case badPort(String)
-    /// A space or a control character, which a URL writes in percent-encoding.
+    /// A space, a control character or a letter outside ASCII, which a URL writes in percent-encoding.
     case illegalCharacter
+    /// A percent sign without two hexadecimal digits after it.
+    case badPercent
 
     /// One sentence that says what to change.
     public var description: String {
@@ -83,7 +102,9 @@ public enum WebURLError: Error, Hashable, CustomStringConvertible {
         case .unsupportedScheme(let scheme): "the URL scheme \"\(scheme)\" is not handled; http and https are"
         case .noHost: "the URL names no host"
         case .badPort(let port): "\"\(port)\" is no port; ports are numbers from 0 to 65535"
-        case .illegalCharacter: "the URL has a space or control character; write it percent-encoded, such as %20"
+        case .illegalCharacter:
+            "the URL has a space, a control character or a letter outside ASCII; write it percent-encoded, such as %20"
+        case .badPercent: "the URL has a % without two hexadecimal digits after it; a % itself is written %25"
         }
     }
 }

@@ -75,7 +75,7 @@ extension FeedPage {
                 replan()
                 clip = try await finishOpening(opening, number)
             case .none:
-                metrics.preloadedBytes = await runtime.loaders.stored(source.cacheKey, in: 0..<Int64.max)
+                metrics.preloadedBytes = await runtime.loaders.stored(source.resource, in: 0..<Int64.max)
                 guard number == playNumber else { throw FeedError.superseded }
                 metrics.servedAs = metrics.preloadedBytes > 0 ? .preloaded : .cold
                 let opening = beginOpening(

@@ -40,9 +40,7 @@ public final class FeedRuntime: Sendable {
         }
         let client = HTTPClient(loop: loop, configuration: configuration.http)
         do {
-            let cache = try await MediaCache.open(
-                CacheConfiguration(directory: configuration.cacheDirectory, capacity: configuration.cacheCapacity),
-                on: loop, files: LoopFiles(loop: loop))
+            let cache = try await MediaCache.open(configuration.cache, on: loop, files: LoopFiles(loop: loop))
             return FeedRuntime(
                 loop: loop, transport: client, cache: cache, engines: engines, configuration: configuration,
                 owned: Owned(loop: loop, client: client))

@@ -1,7 +1,7 @@
 import FeedStrategy
 import Glibc
-import HTTPTransport
-import MediaCache
+package import HTTPTransport
+package import MediaCache
 
 /// How a runtime stores, connects and plays.
 public struct RuntimeConfiguration: Sendable {
@@ -10,6 +10,13 @@ public struct RuntimeConfiguration: Sendable {
     public var cacheDirectory: String
     /// Bytes of media kept on disk at most. Allowed: 1 MB and more; default 300 MB.
     public var cacheCapacity: Int64 = 300 * 1024 * 1024
+    /// A cached clip that nobody used for this long is removed. Allowed: above zero; default 14 days.
+    public var maximumCacheAge = Duration.seconds(14 * 24 * 3600)
+    /// Bytes of the disk that the cache leaves to others. Allowed: 0 and more; default 100 MB.
+    public var freeDiskGuard: Int64 = 100 * 1024 * 1024
+    /// Whether a checksum of each cached block is kept, and compared before the first use after a process that did not
+    /// end well: for disks that lose what they said they had written. Costs reading each block once more.
+    public var keepsCacheChecksums = false
     /// Engines that exist at the same time. Allowed: `2...16`; default 3.
     public var engineLimit = 3
     /// Bytes that the current entry reads ahead. Allowed: 256 KB to 256 MB; default 8 MB.
@@ -18,6 +25,12 @@ public struct RuntimeConfiguration: Sendable {
     public var userAgent = "FirstFrame/0.1"
     /// PEM file of certificate authorities to trust instead of the system's. Certificates are always verified.
     public var certificateAuthorityFile: String?
+
+    /// Time for name, connection and TLS together. Allowed: 0.1 to 300 s; default 10 s.
+    public var connectTimeout = Duration.seconds(10)
+    /// Time without a byte, after which a server counts as stalled and the request is made again at the same byte.
+    /// Allowed: 1 to 300 s, in whole seconds; default 15 s.
+    public var stallTimeout = Duration.seconds(15)
 
     /// The defaults.
     public init() { cacheDirectory = Self.defaultCacheDirectory }
@@ -33,14 +46,29 @@ public struct RuntimeConfiguration: Sendable {
 
     func validate() throws(ConfigurationError) {
         guard cacheCapacity >= 1024 * 1024 else { throw .outOfRange(field: "cacheCapacity", allowed: "1 MB and more") }
+        guard maximumCacheAge > .zero else { throw .outOfRange(field: "maximumCacheAge", allowed: "above zero") }
+        guard freeDiskGuard >= 0 else { throw .outOfRange(field: "freeDiskGuard", allowed: "0 and more") }
+        guard (.milliseconds(100) ... .seconds(300)).contains(connectTimeout) else {
+            throw .outOfRange(field: "connectTimeout", allowed: "0.1 to 300 s")
+        }
+        guard (.seconds(1) ... .seconds(300)).contains(stallTimeout) else {
+            throw .outOfRange(field: "stallTimeout", allowed: "1 to 300 s")
+        }
         guard (2...16).contains(engineLimit) else { throw .outOfRange(field: "engineLimit", allowed: "2 to 16") }
         guard (256 * 1024...256 * 1024 * 1024).contains(readAhead) else {
             throw .outOfRange(field: "readAhead", allowed: "256 KB to 256 MB")
         }
     }
-    var http: HTTPClientConfiguration {
+    package var cache: CacheConfiguration {
+        var cache = CacheConfiguration(directory: cacheDirectory, capacity: cacheCapacity)
+        (cache.maximumAge, cache.freeDiskGuard) = (maximumCacheAge, freeDiskGuard)
+        cache.keepsChecksums = keepsCacheChecksums
+        return cache
+    }
+    package var http: HTTPClientConfiguration {
         var http = HTTPClientConfiguration()
         http.userAgent = userAgent
+        (http.connectTimeout, http.stallTimeout) = (connectTimeout, stallTimeout)
         http.certificateAuthorityFile = certificateAuthorityFile
         return http
     }

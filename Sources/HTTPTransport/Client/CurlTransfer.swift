@@ -27,11 +27,20 @@ final class CurlTransfer {
     private var headWaiter: CheckedContinuation<HTTPResponseHead, any Error>?
     private var bodyWaiter: CheckedContinuation<[UInt8]?, any Error>?
     private var headerList: UnsafeMutablePointer<curl_slist>?
+    private let origin: WebOrigin
+    private let login: HTTPLogin?
+    private let handles: LoginHandles
 
-    init(id: Int, request: HTTPRequest, origin: WebOrigin, configuration: HTTPClientConfiguration) {
-        guard let easy = curl_easy_init() else { preconditionFailure("curl_easy_init: out of memory") }
+    init(
+        id: Int, request: HTTPRequest, origin: WebOrigin, configuration: HTTPClientConfiguration, handles: LoginHandles
+    ) {
+        let used = request.login.flatMap { handles.take(origin, $0) }
+        guard let easy = used.map({ UnsafeMutableRawPointer($0) }) ?? curl_easy_init() else {
+            preconditionFailure("curl_easy_init: out of memory")
+        }
         self.id = id
         self.easy = OpaquePointer(easy)
+        (self.origin, login, self.handles) = (origin, request.login, handles)
         host = origin.host
         priority = request.priority
         head = HTTPResponseHead(status: 0, headers: [:], url: request.url)
@@ -39,7 +48,12 @@ final class CurlTransfer {
     }
 
     deinit {
-        curl_easy_cleanup(UnsafeMutableRawPointer(easy))
+        if let login {
+            ff_easy_pointer(UnsafeMutableRawPointer(easy), CURLOPT_HTTPHEADER, nil)
+            handles.give(easy, origin, login)
+        } else {
+            curl_easy_cleanup(UnsafeMutableRawPointer(easy))
+        }
         curl_slist_free_all(headerList)
     }
 
@@ -52,11 +66,16 @@ final class CurlTransfer {
         ff_easy_long(easy, CURLOPT_FOLLOWLOCATION, 0)
         ff_easy_long(easy, CURLOPT_NOSIGNAL, 1)
         ff_easy_long(easy, CURLOPT_BUFFERSIZE, 512 * 1024)
-        ff_easy_long(easy, CURLOPT_CONNECTTIMEOUT_MS, Int(request.connectTimeout.milliseconds))
+        ff_easy_long(easy, CURLOPT_CONNECTTIMEOUT_MS, Int(configuration.connectTimeout.milliseconds))
         ff_easy_long(easy, CURLOPT_LOW_SPEED_LIMIT, 1)
-        ff_easy_long(easy, CURLOPT_LOW_SPEED_TIME, max(1, Int(request.stallTimeout.seconds.rounded(.up))))
+        ff_easy_long(easy, CURLOPT_LOW_SPEED_TIME, max(1, Int(configuration.stallTimeout.seconds.rounded(.up))))
         ff_easy_long(easy, CURLOPT_PIPEWAIT, request.url.lowercased().hasPrefix("https") ? 1 : 0)
         ff_easy_string(easy, CURLOPT_USERAGENT, configuration.userAgent)
+        if let login = request.login {
+            ff_easy_long(easy, CURLOPT_HTTPAUTH, login.scheme == .digest ? ff_curl_auth_digest : ff_curl_auth_as_asked)
+            ff_easy_string(easy, CURLOPT_USERNAME, login.user)
+            ff_easy_string(easy, CURLOPT_PASSWORD, login.password)
+        }
         if let file = configuration.certificateAuthorityFile { ff_easy_string(easy, CURLOPT_CAINFO, file) }
         var headers = request.headers
         headers.set("Accept-Encoding", "identity")
@@ -106,6 +125,8 @@ final class CurlTransfer {
             guard head.status >= 200, case .head = phase else { return }
             head.headers = fieldsOfHead
             head.timing = timing()
+            // libcurl answers a challenge by itself, and drops its body; if it does not, a body or the end follows.
+            if head.status == 401, login != nil { return }
             phase = .body
         } else if let colon = content.firstIndex(of: ":") {
             let value = content[content.index(after: colon)...].drop { $0 == " " || $0 == "\t" }
@@ -114,6 +135,7 @@ final class CurlTransfer {
     }
 
     private func receiveBody(_ bytes: UnsafeRawBufferPointer) -> Int {
+        if case .head = phase { phase = .body }
         if let left = swallowing {
             swallowing = left - Int64(bytes.count)
             return left < Int64(bytes.count) ? 0 : bytes.count  // 0 ends the transfer

@@ -8,6 +8,10 @@ package struct HTTPClientConfiguration: Sendable {
     package var userAgent = "FirstFrame/0.1"
     /// PEM file of the authorities to trust instead of the system's; TLS is always verified.
     package var certificateAuthorityFile: String?
+    /// Time for name, connection and TLS together.
+    package var connectTimeout: Duration = .seconds(10)
+    /// Time without a byte, after which the server counts as stalled. Whole seconds, at least 1.
+    package var stallTimeout: Duration = .seconds(15)
     package init() {}
 }
 
@@ -18,6 +22,7 @@ package actor HTTPClient: Transport {
     private let configuration: HTTPClientConfiguration
     private let multi: CurlMulti
     private var transfers: [Int: CurlTransfer] = [:]
+    private let handles = LoginHandles()
     private var admission = TransferAdmission()
     private var nextID = 0
     private var isStopped = false
@@ -37,8 +42,13 @@ package actor HTTPClient: Transport {
         try request.headers.validate()
         var hop = request
         var origin = try origin(of: request.url)
+        // What the caller added may be a credential, so it stays with its origins; also on the way back from others.
+        let trusted = request.headerOrigins ?? [origin]
+        var isTrusted = true
         var visited: Set<String> = []
         for _ in 0...HTTPLimits.redirects {
+            isTrusted = isTrusted && trusted.contains(origin)
+            if !isTrusted { (hop.headers, hop.login) = (hop.headers.forwardedAcrossOrigins, nil) }
             let transfer = try add(hop, origin)
             let head = try await head(of: transfer.id)
             guard [301, 302, 303, 307, 308].contains(head.status), let target = transfer.redirectURL else {
@@ -47,8 +57,6 @@ package actor HTTPClient: Transport {
             cancel(transfer.id)
             let next = try redirectOrigin(of: target)
             guard visited.insert(target).inserted else { throw TransportError.tooManyRedirects(host: next.host) }
-            // What the caller added may be a credential, so it stays with its origin; also on the way back.
-            if next != origin { hop.headers = hop.headers.forwardedAcrossOrigins }
             (hop.url, origin) = (target, next)
         }
         throw TransportError.tooManyRedirects(host: origin.host)
@@ -68,7 +76,7 @@ package actor HTTPClient: Transport {
     private func add(_ request: HTTPRequest, _ origin: WebOrigin) throws(TransportError) -> CurlTransfer {
         guard !isStopped else { throw .stopped }
         nextID += 1
-        let transfer = CurlTransfer(id: nextID, request: request, origin: origin, configuration: configuration)
+        let transfer = CurlTransfer(id: nextID, request: request, origin: origin, configuration: configuration, handles: handles)
         transfers[transfer.id] = transfer
         admission.enqueue(transfer.id, origin: origin, priority: request.priority)
         admit()

@@ -41,7 +41,7 @@ package struct HTTPHeaders: Hashable, Sendable, ExpressibleByDictionaryLiteral {
         }
     }
 
-    private static func isTokenCharacter(_ byte: UInt8) -> Bool {
+    static func isTokenCharacter(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
             UInt8(ascii: "0")...UInt8(ascii: "9"):
@@ -54,6 +54,13 @@ package struct HTTPHeaders: Hashable, Sendable, ExpressibleByDictionaryLiteral {
     private static let forwardable: Set<String> = [
         "accept", "accept-encoding", "accept-language", "range", "if-range", "user-agent",
     ]
+
+    /// What is bound to an origin, and may be a credential.
+    package var withoutForwarded: HTTPHeaders {
+        var kept = HTTPHeaders()
+        kept.fields = fields.filter { !Self.forwardable.contains($0.name.lowercased()) }
+        return kept
+    }
 
     /// What may be sent on to another origin after a redirect (RFC 9110 §15.4).
     package var forwardedAcrossOrigins: HTTPHeaders {

@@ -1,20 +1,36 @@
-import EventLoop
+package import EventLoop
 package import FeedVocabulary
 
 /// One GET, as a room above asks for it.
 package struct HTTPRequest: Sendable {
     package var url: String
+    /// Sent to ``headerOrigins`` only, but for fields that tell nothing of who asks.
     package var headers: HTTPHeaders
+    /// Origins that may receive `headers` and `login`; `nil` stands for the origin of `url`.
+    package var headerOrigins: Set<WebOrigin>?
+    /// Answers a challenge of one of ``headerOrigins``.
+    package var login: HTTPLogin?
     /// Bytes wanted; an upper bound of `Int64.max` asks to the end. `nil` asks for the whole resource.
     package var range: ByteRange?
     package var priority: LoadPriority
-    /// Time for name, connection and TLS together.
-    package var connectTimeout: Duration = .seconds(10)
-    /// Time without a byte, after which the server counts as stalled. Whole seconds, at least 1.
-    package var stallTimeout: Duration = .seconds(15)
 
     package init(url: String, headers: HTTPHeaders = [:], range: ByteRange? = nil, priority: LoadPriority = .current) {
         (self.url, self.headers, self.range, self.priority) = (url, headers, range, priority)
+    }
+}
+
+/// User and password that libcurl proves to a server that asks.
+package struct HTTPLogin: Hashable, Sendable {
+    package enum Scheme: Hashable, Sendable {
+        /// RFC 7616; the password never crosses the network.
+        case digest
+        /// Digest where the server offers it, else Basic; costs a round trip before the first answer.
+        case asAsked
+    }
+    package let user, password: String
+    package let scheme: Scheme
+    package init(user: String, password: String, scheme: Scheme) {
+        (self.user, self.password, self.scheme) = (user, password, scheme)
     }
 }
 
@@ -35,6 +51,15 @@ package struct HTTPResponseHead: Sendable {
         let values = Set(headers.all("Content-Length"))
         guard values.count == 1, let value = values.first else { return nil }
         return ContentRange.number(value)
+    }
+
+    /// How long the server asks to be left alone (RFC 9110 §10.2.3).
+    ///
+    /// - Parameter now: The local time of day, for a server that does not tell its own.
+    package func retryAfter(now: WallTime) -> Duration? {
+        headers["Retry-After"].flatMap {
+            RetryAfter.delay($0, serverTime: headers["Date"].flatMap(HTTPDate.parse), now: now)
+        }
     }
 
     /// `Content-Range` when there is exactly one valid value.

@@ -1,3 +1,5 @@
+package import FeedVocabulary
+
 /// Why the disk cache can't be opened or can't take bytes.
 package enum CacheError: Error, Hashable, CustomStringConvertible {
     /// The directory can't be made or written.
@@ -12,6 +14,12 @@ package enum CacheError: Error, Hashable, CustomStringConvertible {
     case write(errno: Int32, reason: String)
     /// Everything in the cache is in use, and together it fills the capacity.
     case full(capacity: Int64)
+    /// The disk has less room left than the cache was told to leave to others.
+    case diskLow(free: Int64, guarded: Int64)
+    /// The resource is not stored as a whole.
+    case incomplete(CacheKey)
+    /// There is no such resource.
+    case missing(CacheKey)
     /// The resource was dropped meanwhile, because it changed on the server or was cleared.
     case dropped
     /// The cache was closed.
@@ -31,6 +39,10 @@ package enum CacheError: Error, Hashable, CustomStringConvertible {
         case .index(let directory, let error): "the cache index in \(directory) failed: \(error)"
         case .write(_, let reason): "the cache can't write: \(reason)"
         case .full(let capacity): "everything in the cache is in use and fills its capacity of \(capacity) bytes"
+        case .diskLow(let free, let guarded):
+            "the disk has \(free / 1_048_576) MB left, and the cache leaves \(guarded / 1_048_576) MB to others"
+        case .incomplete(let key): "\(key) is not stored as a whole; fetch the rest first"
+        case .missing(let key): "the cache has nothing under the key \(key)"
         case .dropped: "the cached resource was dropped meanwhile"
         case .closed: "the cache is closed"
         }

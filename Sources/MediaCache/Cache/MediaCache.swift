@@ -6,7 +6,13 @@ import Glibc
 package struct CacheConfiguration: Sendable {
     package var directory: String
     /// Bytes of media kept at most.
-    package var capacity: Int64 = ByteSize.megabytes(300)
+    package var capacity: Int64
+    /// An entry that nobody used for this long is removed.
+    package var maximumAge = Duration.seconds(14 * 24 * 3600)
+    /// Bytes of the disk that the cache leaves to others.
+    package var freeDiskGuard = ByteSize.megabytes(100)
+    /// Whether each block's checksum is kept, and compared before the first use after a process that did not end well.
+    package var keepsChecksums = false
     package init(directory: String, capacity: Int64 = ByteSize.megabytes(300)) {
         (self.directory, self.capacity) = (directory, capacity)
     }
@@ -20,39 +26,44 @@ package struct CachedResource: Sendable {
 
 /// Byte ranges of media on disk: one sparse file a resource, and an index of what in it is good.
 ///
-/// The order is always: data written, data synced, range committed. After a kill or a power cut the index may know
-/// less than was fetched, never more. Bytes can be read as soon as they are written, by this process.
+/// The order is always: data written, data synced, range committed; and the other way round when space is given back.
+/// After a kill or a power cut the index may know less than was fetched, never more. Bytes can be read as soon as they
+/// are written, by this process.
 package actor MediaCache {
     nonisolated let loop: any LoopExecutor
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    private struct Entry {
+    struct Entry {
         var record: CacheRecord  // `ranges` are those written, committed or not
         var committed: ByteRangeSet
         var file: (any OpenFile)?
         var pins = 0
-        var isCommitting = false
+        /// Its record is being saved, or its file's space given back; one of these at a time.
+        var isBusy = false
         var isNew: Bool  // its file's name is not yet durable
         var needsSave = false
+        /// Removed as soon as nobody uses it.
+        var isDoomed = false
+        /// Its checksums have to be compared before it is used.
+        var isUnverified = false
         var dirtyBytes: Int64 { record.ranges.count - committed.count }
     }
 
-    /// Bytes written but not committed at which a commit starts without waiting.
-    private static let commitBytes = ByteSize.megabytes(8)
-    /// How long a written range waits for others before it is committed.
-    private static let commitDelay = Duration.seconds(1)
-
-    private let configuration: CacheConfiguration
-    private let files: any FileSystem
-    private let index: CacheIndex
-    private var entries: [CacheKey: Entry] = [:]
+    let configuration: CacheConfiguration
+    let files: any FileSystem
+    let index: CacheIndex
+    var entries: [CacheKey: Entry] = [:]
     private var useCount: Int64 = 0
-    private var commitTimer: LoopTimer?
-    private var isClosed = false
-    /// Those who wait for a commit under way to end.
-    private var commitWaiters: [CheckedContinuation<Void, Never>] = []
+    var commitTimer: LoopTimer?
+    private(set) var isClosed = false
+    /// Those who wait for an entry that is busy.
+    private var busyWaiters: [CheckedContinuation<Void, Never>] = []
+    private var writtenSinceDiskCheck = Int64.max
+    private var expiredAt: WallTime?
     /// Bytes of media in the cache.
-    package private(set) var used: Int64 = 0
+    package var used: Int64 = 0
+    /// The last failure to make bytes durable, if there was one.
+    package var lastCommitFailure: (any Error)?
 
     private init(_ configuration: CacheConfiguration, loop: any LoopExecutor, files: any FileSystem, index: CacheIndex)
     {
@@ -72,7 +83,8 @@ package actor MediaCache {
         } catch let error as LoopError {
             throw CacheError.unusable(directory: directory, reason: String(cString: strerror(error.errno)))
         }
-        let index = try await loop.offload { try CacheIndex(directory: indexInMemory ? nil : directory) }
+        let now = loop.wallTime
+        let index = try await loop.offload { try CacheIndex(directory: indexInMemory ? nil : directory, now: now) }
         let cache = MediaCache(configuration, loop: loop, files: files, index: index)
         do {
             try await cache.reconcile()
@@ -83,7 +95,7 @@ package actor MediaCache {
         return cache
     }
 
-    private func path(_ id: Int64) -> String {
+    func path(_ id: Int64) -> String {
         configuration.directory + "/" + String(UInt64(bitPattern: id), radix: 16) + ".media"
     }
 
@@ -97,7 +109,9 @@ package actor MediaCache {
                 bad.append(record.id)
                 continue
             }
-            entries[record.key] = Entry(record: record, committed: record.ranges, isNew: false)
+            entries[record.key] = Entry(
+                record: record, committed: record.ranges, isNew: false,
+                isUnverified: configuration.keepsChecksums && !index.wasClosed)
             used += record.ranges.count
             useCount = max(useCount, record.lastUse)
         }
@@ -107,35 +121,40 @@ package actor MediaCache {
             let path = configuration.directory + "/" + name
             if !known.contains(path) { try? await files.unlink(path) }
         }
-        try await evict(toFit: 0)
+        await removeExpired()
+        await evict(toFit: 0)
     }
 
     // MARK: Use
 
     /// Pins the resource of `key`, making an empty one if there is none, until ``checkIn(_:)``.
-    package func checkOut(_ key: CacheKey) async throws -> CachedResource {
+    ///
+    /// - Parameter identity: Whose bytes these are, noted when the entry is made.
+    package func checkOut(_ key: CacheKey, identity: String? = nil) async throws -> CachedResource {
         guard !isClosed else { throw CacheError.closed }
+        if entries[key]?.isUnverified == true { try await verify(key) }
         if entries[key] == nil {
             let id = Int64(bitPattern: loop.random())
-            let record = CacheRecord(id: id, key: key, lastUse: 0)
+            let record = CacheRecord(id: id, key: key, identity: identity, lastUse: 0, lastUsedAt: loop.wallTime)
             entries[key] = Entry(record: record, committed: ByteRangeSet(), isNew: true)
         }
         guard var entry = entries[key] else { preconditionFailure("the entry was just made") }
         useCount += 1
-        entry.record.lastUse = useCount
+        (entry.record.lastUse, entry.record.lastUsedAt) = (useCount, loop.wallTime)
         entry.needsSave = true
+        entry.isDoomed = false
         entry.pins += 1
         entries[key] = entry
         if let file = entry.file { return CachedResource(record: entry.record, file: file) }
         let file: any OpenFile
         do {
-            file = try await files.open(path(entry.record.id), creating: entry.isNew)
+            file = try await open(entry)
         } catch {
             if entries[key]?.record.id == entry.record.id { unpin(key) }
             // A file that vanished takes its record with it; the bytes are fetched again.
             if !entry.isNew, let error = error as? LoopError, error.errno == ENOENT {
                 await drop(key, id: entry.record.id)
-                return try await checkOut(key)
+                return try await checkOut(key, identity: identity)
             }
             throw writeError(error)
         }
@@ -144,6 +163,16 @@ package actor MediaCache {
         if let first = entries[key]?.file { return CachedResource(record: entry.record, file: first) }
         entries[key]?.file = file
         return CachedResource(record: entry.record, file: file)
+    }
+
+    private func open(_ entry: Entry) async throws -> any OpenFile {
+        do {
+            return try await files.open(path(entry.record.id), creating: entry.isNew)
+        } catch let error as LoopError where error.errno == ENOENT && entry.isNew {
+            // Somebody removed the directory: it is made again, and what is written from now on is kept.
+            try await files.makeDirectory(configuration.directory)
+            return try await files.open(path(entry.record.id), creating: true)
+        }
     }
 
     /// Gives up one pin. What was written is committed; the resource may be evicted from now on.
@@ -158,13 +187,15 @@ package actor MediaCache {
         guard var entry = entries[key] else { return }
         precondition(entry.pins > 0, "checked in more often than checked out")
         entry.pins -= 1
-        if entry.pins == 0, entry.record.ranges.isEmpty, !entry.isCommitting {
+        entries[key] = entry
+        guard entry.pins == 0 else { return }
+        if entry.record.ranges.isEmpty, !entry.isBusy {
             entries[key] = nil
             if entry.file != nil {
                 loop.spawn { [files, path = path(entry.record.id)] in try? await files.unlink(path) }
             }
-        } else {
-            entries[key] = entry
+        } else if entry.isDoomed {
+            loop.spawn { [id = entry.record.id] in await self.drop(key, id: id) }
         }
     }
 
@@ -182,18 +213,32 @@ package actor MediaCache {
 
     /// Writes bytes; when it returns they can be read from the file, and soon they survive a power cut.
     ///
-    /// - Throws: ``CacheError``: `write` (a full disk), `full`, `dropped` or `closed`. Nothing is stored then.
-    package func write(_ bytes: [UInt8], at offset: Int64, to resource: CachedResource) async throws {
+    /// A resource that does not fit gives up what lies behind `reader`, so that any length streams through the cache.
+    ///
+    /// - Parameter willTrim: Called before bytes of this resource go: from then on they must not be read.
+    /// - Throws: ``CacheError``: `write` (a full disk), `full`, `diskLow`, `dropped` or `closed`. Nothing is stored then.
+    package func write(
+        _ bytes: [UInt8], at offset: Int64, to resource: CachedResource, reader: Int64 = 0,
+        willTrim: (ByteRange) -> Void = { _ in }
+    ) async throws {
         guard !isClosed else { throw CacheError.closed }
         let key = resource.record.key
         let range = ByteRange(offset: offset, saturatingLength: Int64(bytes.count))
         guard let entry = entries[key], entry.record.id == resource.record.id else { throw CacheError.dropped }
         let added = range.length - entry.record.ranges.overlap(with: range)
-        try await evict(toFit: added)
+        try await guardDisk(adding: added)
+        await evict(toFit: added)
+        if used + added > configuration.capacity {
+            try await trim(resource, toFit: added, keepingFrom: min(reader, offset), willTrim)
+        }
         guard used + added <= configuration.capacity else { throw CacheError.full(capacity: configuration.capacity) }
         do {
             try await resource.file.write(bytes, at: offset)
         } catch {
+            // A part of it may have reached the disk, which nobody would ever count.
+            if let entry = entries[key], entry.record.id == resource.record.id {
+                for hole in entry.record.ranges.holes(in: range) { try? await resource.file.punchHole(hole) }
+            }
             throw writeError(error)
         }
         guard var entry = entries[key], entry.record.id == resource.record.id else { throw CacheError.dropped }
@@ -208,104 +253,104 @@ package actor MediaCache {
         }
     }
 
-    private func writeError(_ error: any Error) -> CacheError {
-        guard let error = error as? LoopError else { return .closed }
+    func writeError(_ error: any Error) -> CacheError {
+        guard let error = error as? LoopError else { return error as? CacheError ?? .closed }
         return .write(errno: error.errno, reason: String(cString: strerror(error.errno)))
     }
 
-    // MARK: Commit
+    /// Bytes written between two looks at the disk's free space.
+    private static let diskCheckBytes = ByteSize.megabytes(16)
 
-    private func scheduleCommit() {
-        guard commitTimer == nil, !isClosed else { return }
-        commitTimer = loop.schedule(at: loop.now.advanced(by: Self.commitDelay)) { [weak self] in
-            guard let self else { return }
-            self.loop.spawn { await self.commitDue() }
-        }
-    }
-
-    private func commitDue() async {
-        commitTimer = nil
-        for key in entries.filter({ $0.value.needsSave }).map(\.key).sorted(by: { $0.text < $1.text }) {
-            await commit(key)
-        }
-    }
-
-    /// Makes what was written of one resource durable, then says so in the index.
-    private func commit(_ key: CacheKey) async {
-        guard let entry = entries[key], !entry.isCommitting, entry.needsSave else { return }
-        guard !entry.record.ranges.isEmpty else {
-            entries[key]?.needsSave = false
-            return
-        }
-        entries[key]?.isCommitting = true
-        entries[key]?.needsSave = false
-        defer {
-            for waiter in commitWaiters { waiter.resume() }
-            commitWaiters = []
-        }
-        var record = entry.record
-        record.ranges = entry.committed
-        do {
-            if entry.dirtyBytes > 0, let file = entry.file {
-                try await file.sync()
-                if entry.isNew { try await files.syncDirectory(configuration.directory) }
-                record.ranges = entry.record.ranges
-            }
-            // Cleared meanwhile: its id must not come back into the index.
-            guard entries[key]?.record.id == record.id else { return }
-            try await loop.offload { [index, record] in try index.save([record]) }
-            guard entries[key]?.record.id == record.id else {
-                try await loop.offload { [index, record] in try index.remove([record.id]) }
+    private func guardDisk(adding bytes: Int64) async throws {
+        let (sum, overflow) = writtenSinceDiskCheck.addingReportingOverflow(bytes)
+        writtenSinceDiskCheck = overflow ? .max : sum
+        guard writtenSinceDiskCheck > min(Self.diskCheckBytes, configuration.freeDiskGuard) else { return }
+        while true {
+            guard let free = try? await files.freeBytes(at: configuration.directory) else { return }
+            if free - bytes >= configuration.freeDiskGuard {
+                writtenSinceDiskCheck = 0
                 return
             }
-            entries[key]?.committed = record.ranges
-            entries[key]?.isNew = false
-        } catch {
-            // Not durable, so not in the index: the bytes stay readable until the end of this process.
-            lastCommitFailure = error
+            guard let oldest = evictable() else {
+                throw CacheError.diskLow(free: free, guarded: configuration.freeDiskGuard)
+            }
+            await drop(oldest.key, id: oldest.id)
         }
-        guard entries[key]?.record.id == record.id else { return }
-        entries[key]?.isCommitting = false
-        closeFileIfIdle(key)
-        if entries[key]?.needsSave == true { scheduleCommit() }
     }
 
-    /// The last failure to make bytes durable, if there was one.
-    package private(set) var lastCommitFailure: (any Error)?
+    /// Bytes that the index promised are not in the file: whoever shortened it, they are fetched again.
+    package func lost(_ range: ByteRange, of resource: CachedResource) {
+        let key = resource.record.key
+        guard var entry = entries[key], entry.record.id == resource.record.id else { return }
+        used -= entry.record.ranges.overlap(with: range)
+        entry.record.ranges.remove(range)
+        entry.committed.remove(range)
+        entry.needsSave = true
+        entries[key] = entry
+        scheduleCommit()
+    }
 
-    private func closeFileIfIdle(_ key: CacheKey) {
-        if let entry = entries[key], entry.pins == 0, entry.dirtyBytes == 0 { entries[key]?.file = nil }
+    // MARK: One thing at a time
+
+    /// Waits until nothing else is done to an entry, and claims it.
+    ///
+    /// - Returns: Whether the entry is still there.
+    func claim(_ key: CacheKey, id: Int64) async -> Bool {
+        while entries[key]?.record.id == id, entries[key]?.isBusy == true {
+            await withCheckedContinuation { busyWaiters.append($0) }
+        }
+        guard entries[key]?.record.id == id else { return false }
+        entries[key]?.isBusy = true
+        return true
+    }
+
+    func release(_ key: CacheKey, id: Int64) {
+        if entries[key]?.record.id == id { entries[key]?.isBusy = false }
+        let waiters = busyWaiters
+        busyWaiters = []
+        for waiter in waiters { waiter.resume() }
     }
 
     // MARK: Removal
 
+    /// The resource that goes first: least recently used, and in nobody's hands.
+    private func evictable() -> (key: CacheKey, id: Int64)? {
+        let candidates = entries.values.filter { $0.pins == 0 && !$0.isBusy && !$0.record.ranges.isEmpty }
+        return candidates.min { $0.record.lastUse < $1.record.lastUse }.map { ($0.record.key, $0.record.id) }
+    }
+
     /// Makes room for `bytes` more, least recently used first; what is pinned stays.
-    private func evict(toFit bytes: Int64) async throws {
+    func evict(toFit bytes: Int64) async {
         while used + bytes > configuration.capacity {
-            let candidates = entries.values.filter { $0.pins == 0 && !$0.isCommitting && !$0.record.ranges.isEmpty }
-            guard let oldest = candidates.min(by: { $0.record.lastUse < $1.record.lastUse }) else { return }
-            await drop(oldest.record.key, id: oldest.record.id)
+            guard let oldest = evictable() else { return }
+            await drop(oldest.key, id: oldest.id)
+        }
+    }
+
+    /// Removes what nobody used for the maximum age; looks once an hour.
+    func removeExpired() async {
+        let now = loop.wallTime
+        if let expiredAt, now < expiredAt.advanced(by: .seconds(3600)), now >= expiredAt { return }
+        expiredAt = now
+        for entry in entries.values
+        where entry.pins == 0 && entry.record.lastUsedAt.duration(to: now) > configuration.maximumAge {
+            await drop(entry.record.key, id: entry.record.id)
         }
     }
 
     /// Forgets a resource: out of the index first, then its file goes.
-    private func drop(_ key: CacheKey, id: Int64) async {
+    func drop(_ key: CacheKey, id: Int64) async {
         guard let entry = entries[key], entry.record.id == id else { return }
         entries[key] = nil
         used -= entry.record.ranges.count
         let index = index
-        try? await loop.offload { try index.remove([id]) }
+        if !isClosed { try? await loop.offload { try index.remove([id]) } }
         try? await files.unlink(path(id))
     }
 
-    /// Drops the bytes of a resource that changed on the server; a new one begins at the next ``checkOut(_:)``.
+    /// Drops the bytes of a resource that changed on the server; a new one begins at the next ``checkOut(_:identity:)``.
     package func invalidate(_ resource: CachedResource) async {
         await drop(resource.record.key, id: resource.record.id)
-    }
-
-    /// Removes every resource that is not in use.
-    package func removeAll() async {
-        for entry in entries.values where entry.pins == 0 { await drop(entry.record.key, id: entry.record.id) }
     }
 
     /// Commits what was written and closes the index. Further calls throw ``CacheError/closed``.
@@ -314,17 +359,10 @@ package actor MediaCache {
         isClosed = true
         if let commitTimer { loop.cancel(commitTimer) }
         commitTimer = nil
-        for key in entries.keys.sorted(by: { $0.text < $1.text }) {
-            while entries[key]?.isCommitting == true { await withCheckedContinuation { commitWaiters.append($0) } }
-            await commit(key)
-        }
+        for key in entries.keys.sorted(by: { $0.text < $1.text }) { await commit(key) }
+        let isClean = entries.values.allSatisfy { $0.dirtyBytes == 0 && !$0.isUnverified }
         let index = index
-        try? await loop.offload { index.close() }
+        try? await loop.offload { index.close(cleanly: isClean) }
         entries.removeAll()
     }
-
-    /// What is stored of a resource, without pinning it.
-    package func record(of key: CacheKey) -> CacheRecord? { entries[key]?.record }
-    /// Every stored resource, in no order.
-    package var records: [CacheRecord] { entries.values.map(\.record) }
 }

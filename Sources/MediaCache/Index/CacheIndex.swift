@@ -1,43 +1,41 @@
 internal import CSQLite
 import EventLoop
-package import FeedVocabulary
+import FeedVocabulary
 import Glibc
-
-/// What the index says of one resource. Its bytes are in the file named after `id`.
-package struct CacheRecord: Hashable, Sendable {
-    /// Drawn at random and never used again, so that a lost deletion can't point at another resource's file.
-    package let id: Int64
-    package let key: CacheKey
-    package var length: Int64?
-    /// Strong validator (an ETag) under which all the bytes were fetched.
-    package var validator: String?
-    package var contentType: String?
-    /// Counts uses, not seconds: the least recently used has the lowest.
-    package var lastUse: Int64
-    package var ranges = ByteRangeSet()
-}
 
 /// The SQLite file that says which bytes of which file are good. Every call blocks: run it off the loop.
 final class CacheIndex: Sendable {
-    static let version: Int64 = 1
+    static let version: Int64 = 2
     private let connection: Lock<Connection>
+    /// Whether the last process that had the directory open closed it.
+    let wasClosed: Bool
 
     /// Opens or makes the index of a directory, and takes the directory's lock.
     ///
-    /// - Parameter directory: `nil` for an index in memory, without a lock.
-    init(directory: String?) throws(CacheError) {
-        connection = Lock(try Connection(directory: directory))
+    /// - Parameters:
+    ///   - directory: `nil` for an index in memory, without a lock.
+    ///   - now: What entries of an older format count as last used at.
+    init(directory: String?, now: WallTime) throws(CacheError) {
+        let opened = try Connection(directory: directory, now: now)
+        wasClosed = try opened.begin()
+        connection = Lock(opened)
     }
 
     func load() throws(CacheError) -> [CacheRecord] { try connection.withLock { c throws(CacheError) in try c.load() } }
-    func save(_ records: [CacheRecord]) throws(CacheError) {
-        try connection.withLock { c throws(CacheError) in try c.save(records) }
+    /// Durable when it returns.
+    func save(_ record: CacheRecord, checksums: [BlockChecksum] = [], of blocks: [ByteRange] = []) throws(CacheError) {
+        try connection.withLock { c throws(CacheError) in try c.save(record, checksums, blocks) }
+    }
+    func checksums(of id: Int64) throws(CacheError) -> [BlockChecksum] {
+        try connection.withLock { c throws(CacheError) in try c.checksums(of: id) }
     }
     func remove(_ ids: [Int64]) throws(CacheError) {
         try connection.withLock { c throws(CacheError) in try c.remove(ids) }
     }
     /// Closes the database and gives up the lock.
-    func close() { connection.withLock { $0.close() } }
+    ///
+    /// - Parameter cleanly: Whether everything that was written is in the index.
+    func close(cleanly: Bool) { connection.withLock { $0.close(cleanly: cleanly) } }
 }
 
 /// One SQLite connection and the descriptor that holds the directory's lock.
@@ -46,31 +44,50 @@ private final class Connection {
     private var lock: Int32 = -1
     private let directory: String
 
-    init(directory: String?) throws(CacheError) {
+    init(directory: String?, now: WallTime) throws(CacheError) {
         self.directory = directory ?? ":memory:"
         guard let directory else {
-            try open(":memory:")
+            try open(":memory:", now)
             return
         }
         lock = try Self.takeLock(of: directory)
         let path = directory + "/index.sqlite"
         do throws(CacheError) {
-            try open(path)
+            try open(path, now)
         } catch {
             guard case .index(_, let cause) = error, cause.isCorruption else {
-                close()
+                close(cleanly: false)
                 throw error
             }
             // The index is only knowledge of what was fetched: without it the cache is empty, not wrong.
             sqlite3_close_v2(database)
             for suffix in ["", "-wal", "-shm"] { Glibc.unlink(path + suffix) }
-            try open(path)
+            try open(path, now)
         }
     }
 
-    deinit { close() }
+    deinit { close(cleanly: false) }
 
-    func close() {
+    /// Notes that the directory is open.
+    ///
+    /// - Returns: Whether it was closed before.
+    func begin() throws(CacheError) -> Bool {
+        try run { database throws(SQLiteError) in
+            let statement = try Statement("SELECT value FROM meta WHERE name = 'closed'", on: database)
+            let wasClosed = try statement.step() && statement.int64(0) == 1
+            try mark(closed: false, database)
+            return wasClosed
+        }
+    }
+
+    private func mark(closed: Bool, _ database: OpaquePointer) throws(SQLiteError) {
+        _ = try Statement(
+            "INSERT OR REPLACE INTO meta (name, value) VALUES ('closed', \(closed ? 1 : 0))", on: database
+        ).step()
+    }
+
+    func close(cleanly: Bool) {
+        if cleanly, let database { try? mark(closed: true, database) }
         sqlite3_close_v2(database)
         database = nil
         if lock >= 0 { Glibc.close(lock) }
@@ -94,41 +111,55 @@ private final class Connection {
         return descriptor
     }
 
-    private func open(_ path: String) throws(CacheError) {
+    private func open(_ path: String, _ now: WallTime) throws(CacheError) {
         let code = sqlite3_open_v2(
             path, &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nil)
         guard code == SQLITE_OK else { throw .index(directory: directory, SQLiteError(code, on: database)) }
         let version = try run { database throws(SQLiteError) in
-            // NORMAL in WAL mode: a power cut may lose the newest commits, never tear one (sqlite.org/pragma.html).
-            for pragma in ["journal_mode=WAL", "synchronous=NORMAL", "busy_timeout=2000"] {
+            // FULL: a commit is durable when it returns (sqlite.org/pragma.html), because holes are punched on its word.
+            for pragma in ["journal_mode=WAL", "synchronous=FULL", "busy_timeout=2000"] {
                 _ = try Statement("PRAGMA \(pragma)", on: database).step()
             }
             let statement = try Statement("PRAGMA user_version", on: database)
             _ = try statement.step()
             return statement.int64(0)
         }
-        switch version {
-        case 0: try create()
-        case CacheIndex.version: break
-        default: throw .newerVersion(directory: directory, version: version)
+        guard (0...CacheIndex.version).contains(version) else {
+            throw .newerVersion(directory: directory, version: version)
+        }
+        for step in Int(version)..<Self.steps.count {
+            try transaction { database throws(SQLiteError) in
+                for sql in Self.steps[step] { _ = try Statement(sql, on: database).step() }
+                if step == 1 {
+                    _ = try Statement("UPDATE entry SET used_at = \(now.secondsSince1970)", on: database).step()
+                }
+                _ = try Statement("PRAGMA user_version = \(step + 1)", on: database).step()
+            }
         }
     }
 
-    private func create() throws(CacheError) {
-        try run { database throws(SQLiteError) in
-            for sql in [
-                """
-                CREATE TABLE IF NOT EXISTS entry (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, length INTEGER,
-                  validator TEXT, type TEXT, last_use INTEGER NOT NULL)
-                """,
-                """
-                CREATE TABLE IF NOT EXISTS span (entry INTEGER NOT NULL REFERENCES entry(id), start INTEGER NOT NULL,
-                  end INTEGER NOT NULL, PRIMARY KEY (entry, start)) WITHOUT ROWID
-                """,
-                "PRAGMA user_version = \(CacheIndex.version)",
-            ] { _ = try Statement(sql, on: database).step() }
-        }
-    }
+    /// What makes a directory of each version one of the next.
+    private static let steps = [
+        [
+            """
+            CREATE TABLE IF NOT EXISTS entry (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, length INTEGER,
+              validator TEXT, type TEXT, last_use INTEGER NOT NULL)
+            """,
+            """
+            CREATE TABLE IF NOT EXISTS span (entry INTEGER NOT NULL REFERENCES entry(id), start INTEGER NOT NULL,
+              end INTEGER NOT NULL, PRIMARY KEY (entry, start)) WITHOUT ROWID
+            """,
+        ],
+        [
+            "ALTER TABLE entry ADD COLUMN identity TEXT",
+            "ALTER TABLE entry ADD COLUMN used_at INTEGER NOT NULL DEFAULT 0",
+            """
+            CREATE TABLE block (entry INTEGER NOT NULL REFERENCES entry(id), start INTEGER NOT NULL,
+              end INTEGER NOT NULL, checksum INTEGER NOT NULL, PRIMARY KEY (entry, start)) WITHOUT ROWID
+            """,
+            "CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL)",
+        ],
+    ]
 
     private func run<Answer>(
         _ body: (OpaquePointer) throws(SQLiteError) -> Answer
@@ -154,14 +185,16 @@ private final class Connection {
     func load() throws(CacheError) -> [CacheRecord] {
         try run { database throws(SQLiteError) in
             var records: [Int64: CacheRecord] = [:]
-            let entries = try Statement("SELECT id, key, length, validator, type, last_use FROM entry", on: database)
+            let entries = try Statement(
+                "SELECT id, key, length, validator, type, last_use, identity, used_at FROM entry", on: database)
             while try entries.step() {
                 guard let key = entries.text(1).flatMap({ try? CacheKey($0) }) else { continue }
                 let length = entries.optionalInt64(2)
                 if let length, length <= 0 { continue }
                 records[entries.int64(0)] = CacheRecord(
-                    id: entries.int64(0), key: key, length: length, validator: entries.text(3),
-                    contentType: entries.text(4), lastUse: entries.int64(5))
+                    id: entries.int64(0), key: key, identity: entries.text(6), length: length,
+                    validator: entries.text(3), contentType: entries.text(4), lastUse: entries.int64(5),
+                    lastUsedAt: WallTime(secondsSince1970: entries.int64(7)))
             }
             let spans = try Statement("SELECT entry, start, end FROM span", on: database)
             while try spans.step() {
@@ -173,47 +206,57 @@ private final class Connection {
         }
     }
 
-    func save(_ records: [CacheRecord]) throws(CacheError) {
+    func save(_ record: CacheRecord, _ checksums: [BlockChecksum], _ blocks: [ByteRange]) throws(CacheError) {
         try transaction { database throws(SQLiteError) in
             let entry = try Statement(
-                "INSERT OR REPLACE INTO entry (id, key, length, validator, type, last_use) VALUES (?, ?, ?, ?, ?, ?)",
-                on: database)
+                """
+                INSERT OR REPLACE INTO entry (id, key, length, validator, type, last_use, identity, used_at)
+                  VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                """, on: database)
+            entry.bind(record.id, at: 1)
+            entry.bind(record.key.text, at: 2)
+            entry.bind(record.length, at: 3)
+            entry.bind(record.validator, at: 4)
+            entry.bind(record.contentType, at: 5)
+            entry.bind(record.lastUse, at: 6)
+            entry.bind(record.identity, at: 7)
+            entry.bind(record.lastUsedAt.secondsSince1970, at: 8)
+            _ = try entry.step()
             let forget = try Statement("DELETE FROM span WHERE entry = ?", on: database)
+            forget.bind(record.id, at: 1)
+            _ = try forget.step()
             let span = try Statement("INSERT INTO span (entry, start, end) VALUES (?, ?, ?)", on: database)
-            for record in records {
-                entry.bind(record.id, at: 1)
-                entry.bind(record.key.text, at: 2)
-                entry.bind(record.length, at: 3)
-                entry.bind(record.validator, at: 4)
-                entry.bind(record.contentType, at: 5)
-                entry.bind(record.lastUse, at: 6)
-                _ = try entry.step()
-                entry.reset()
-                forget.bind(record.id, at: 1)
-                _ = try forget.step()
-                forget.reset()
-                for range in record.ranges.ranges {
-                    span.bind(record.id, at: 1)
-                    span.bind(range.lowerBound, at: 2)
-                    span.bind(range.upperBound, at: 3)
-                    _ = try span.step()
-                    span.reset()
-                }
+            for range in record.ranges.ranges { _ = try span.run(record.id, range.lowerBound, range.upperBound) }
+            let old = try Statement("DELETE FROM block WHERE entry = ? AND start >= ? AND start < ?", on: database)
+            for block in blocks { _ = try old.run(record.id, block.lowerBound, block.upperBound) }
+            let new = try Statement(
+                "INSERT OR REPLACE INTO block (entry, start, end, checksum) VALUES (?, ?, ?, ?)", on: database)
+            for block in checksums {
+                _ = try new.run(record.id, block.range.lowerBound, block.range.upperBound, Int64(block.checksum))
             }
+        }
+    }
+
+    func checksums(of id: Int64) throws(CacheError) -> [BlockChecksum] {
+        try run { database throws(SQLiteError) in
+            let statement = try Statement("SELECT start, end, checksum FROM block WHERE entry = ?", on: database)
+            statement.bind(id, at: 1)
+            var checksums: [BlockChecksum] = []
+            while try statement.step() {
+                let (start, end) = (statement.int64(0), statement.int64(1))
+                guard start >= 0, start < end else { continue }
+                checksums.append(
+                    BlockChecksum(range: start..<end, checksum: UInt32(truncatingIfNeeded: statement.int64(2))))
+            }
+            return checksums
         }
     }
 
     func remove(_ ids: [Int64]) throws(CacheError) {
         try transaction { database throws(SQLiteError) in
-            let spans = try Statement("DELETE FROM span WHERE entry = ?", on: database)
-            let entries = try Statement("DELETE FROM entry WHERE id = ?", on: database)
-            for id in ids {
-                spans.bind(id, at: 1)
-                _ = try spans.step()
-                spans.reset()
-                entries.bind(id, at: 1)
-                _ = try entries.step()
-                entries.reset()
+            for (table, column) in [("span", "entry"), ("block", "entry"), ("entry", "id")] {
+                let statement = try Statement("DELETE FROM \(table) WHERE \(column) = ?", on: database)
+                for id in ids { _ = try statement.run(id) }
             }
         }
     }

@@ -21,8 +21,12 @@ struct Statement: ~Copyable {
         }
     }
 
-    /// Ready for the next execution, with new values.
-    func reset() { sqlite3_reset(handle) }
+    /// Executes it once with these values, and makes it ready for the next time.
+    func run(_ values: Int64...) throws(SQLiteError) -> Bool {
+        for (index, value) in values.enumerated() { bind(value, at: Int32(index) + 1) }
+        defer { sqlite3_reset(handle) }
+        return try step()
+    }
 
     func bind(_ value: Int64?, at index: Int32) {
         if let value { sqlite3_bind_int64(handle, index, value) } else { sqlite3_bind_null(handle, index) }

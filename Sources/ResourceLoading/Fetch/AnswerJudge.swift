@@ -1,3 +1,4 @@
+import EventLoop
 import FeedVocabulary
 import HTTPTransport
 
@@ -13,6 +14,11 @@ struct AnswerJudge {
     }
     let requested: ByteRange
     let known: ContentInformation?
+    /// Whether pages of text are refused.
+    var expectsMedia = true
+    /// What the source says of the whole file.
+    var expectedLength: Int64?
+    let now: WallTime
 
     /// - Throws: ``FetchFailure`` when the answer carries no usable media.
     func judge(_ head: HTTPResponseHead) throws(FetchFailure) -> (Verdict, ContentInformation) {
@@ -21,7 +27,7 @@ struct AnswerJudge {
         case 200: return try judgeWhole(head, url)
         case 206: return try judgePart(head, url)
         case 416: return try judgeUnsatisfiable(head, url)
-        default: throw FetchFailure(status: head.status, url: url, headers: head.headers)
+        default: throw FetchFailure(head, now: now)
         }
     }
 
@@ -29,11 +35,12 @@ struct AnswerJudge {
     private func judgeWhole(_ head: HTTPResponseHead, _ url: String) throws(FetchFailure) -> (
         Verdict, ContentInformation
     ) {
-        try refuseCoding(head, url)
+        try refuseOtherThanMedia(head, url)
         let information = ContentInformation(
             length: head.contentLength, contentType: head.headers["Content-Type"], supportsRanges: false,
             validator: strongValidator(head))
         if information.length == 0 { throw FetchFailure(.empty(url: url), isRetryable: false) }
+        try refuseOtherLength(information, url)
         if contradicts(information) { return (.changed, information) }
         return (.body(at: 0, end: information.length), merged(information))
     }
@@ -42,7 +49,7 @@ struct AnswerJudge {
     private func judgePart(_ head: HTTPResponseHead, _ url: String) throws(FetchFailure) -> (
         Verdict, ContentInformation
     ) {
-        try refuseCoding(head, url)
+        try refuseOtherThanMedia(head, url)
         guard let contentRange = head.contentRange, let range = contentRange.range else {
             throw unusable("a partial answer without a valid Content-Range", url)
         }
@@ -52,6 +59,7 @@ struct AnswerJudge {
         let information = ContentInformation(
             length: contentRange.total, contentType: head.headers["Content-Type"], supportsRanges: true,
             validator: strongValidator(head))
+        try refuseOtherLength(information, url)
         if contradicts(information) { return (.changed, information) }
         guard range.contains(requested.lowerBound) else {
             throw unusable("a partial answer that doesn't cover the byte asked for", url)
@@ -65,38 +73,59 @@ struct AnswerJudge {
     ) throws(FetchFailure) -> (Verdict, ContentInformation) {
         guard let total = head.contentRange?.total else {
             if let length = known?.length, requested.lowerBound >= length, let known { return (.endOfResource, known) }
-            throw FetchFailure(status: 416, url: url, headers: head.headers)
+            throw FetchFailure(head, now: now)
         }
         if total == 0 { throw FetchFailure(.empty(url: url), isRetryable: false) }
         let information = ContentInformation(
             length: total, contentType: known?.contentType, supportsRanges: true, validator: known?.validator)
         if let length = known?.length, length != total { return (.changed, information) }
-        guard requested.lowerBound >= total else { throw FetchFailure(status: 416, url: url, headers: head.headers) }
+        guard requested.lowerBound >= total else { throw FetchFailure(head, now: now) }
         return (.endOfResource, information)
     }
 
-    private func refuseCoding(_ head: HTTPResponseHead, _ url: String) throws(FetchFailure) {
+    /// A login or error page sent with 200 must neither be stored nor count as a new version of the file.
+    private func refuseOtherThanMedia(_ head: HTTPResponseHead, _ url: String) throws(FetchFailure) {
         if let coding = head.headers["Content-Encoding"], coding.lowercased() != "identity" {
             throw unusable("the answer is compressed (\(coding)) although that was not asked for", url)
         }
         if head.headers["Content-Type"]?.lowercased().hasPrefix("multipart/byteranges") == true {
-            throw unusable("a multipart answer to a request of one range", url)
+            throw unusable("a multipart answer that has no part of the range", url)
         }
+        guard expectsMedia, let type = head.headers["Content-Type"].map(MediaType.init) else { return }
+        if type.isPage || (type.family == "text" && known?.contentType.map { MediaType($0).isMedia } == true) {
+            throw unusable("unexpected content: the answer is \(type.name), not media", url)
+        }
+    }
+
+    private func refuseOtherLength(_ information: ContentInformation, _ url: String) throws(FetchFailure) {
+        guard let expectedLength, let length = information.length, length != expectedLength else { return }
+        let reason = "the file has \(length) bytes, the source says \(expectedLength)"
+        throw FetchFailure(.unusableAnswer(reason: reason, url: url), isRetryable: false)
     }
 
     private func unusable(_ reason: String, _ url: String) -> FetchFailure {
         FetchFailure(.unusableAnswer(reason: reason, url: url), isRetryable: true)
     }
 
-    /// A weak ETag says "equivalent", not "the same bytes", and can't join ranges (RFC 9110 §8.8.1).
+    /// A weak ETag says "equivalent", not "the same bytes", and can't join ranges (RFC 9110 §8.8.1). A date can when the
+    /// answer was made at least a second after it (§8.8.2.2), and serves where there is no ETag at all (§13.1.5).
     private func strongValidator(_ head: HTTPResponseHead) -> String? {
-        head.headers["ETag"].flatMap { $0.hasPrefix("W/") || $0.isEmpty ? nil : $0 }
+        if let tag = head.headers["ETag"], !tag.isEmpty { return tag.hasPrefix("W/") ? nil : tag }
+        guard let modified = head.headers["Last-Modified"], let moment = HTTPDate.parse(modified),
+            let made = head.headers["Date"].flatMap(HTTPDate.parse), moment < made
+        else { return nil }
+        return modified
     }
+
+    /// A date and a tag say nothing of each other: a server behind a balancer may send one or the other.
+    private static func isTag(_ validator: String) -> Bool { validator.hasSuffix("\"") }
 
     private func contradicts(_ information: ContentInformation) -> Bool {
         guard let known else { return false }
         if let old = known.length, let new = information.length, old != new { return true }
-        if let old = known.validator, let new = information.validator, old != new { return true }
+        if let old = known.validator, let new = information.validator, Self.isTag(old) == Self.isTag(new) {
+            return old != new
+        }
         return false
     }
 
@@ -106,5 +135,19 @@ struct AnswerJudge {
         merged.validator = information.validator ?? known?.validator
         merged.contentType = information.contentType ?? known?.contentType
         return merged
+    }
+}
+
+/// A MIME type without its parameters (RFC 9110 §8.3.1).
+struct MediaType: Hashable {
+    /// Lower case, such as `video/mp4`.
+    let name: String
+    var family: Substring { name.prefix { $0 != "/" } }
+    var isMedia: Bool { family == "video" || family == "audio" }
+    /// What login and error pages are made of, and media never is.
+    var isPage: Bool { ["text/html", "application/xhtml+xml", "application/json"].contains(name) }
+
+    init(_ contentType: String) {
+        name = contentType.prefix { $0 != ";" }.lowercased().filter { !$0.isWhitespace }
     }
 }

@@ -3,11 +3,22 @@ import FeedVocabulary
 import HTTPTransport
 import MediaCache
 
+/// What one fetch was sent with, and what has been tried to get past a refusal since bytes came.
+private struct FetchTrial {
+    var url = ""
+    var usedRedirect = false
+    var ticket: CredentialVault.Ticket?
+    var didRenew = false
+}
+
 extension ResourceLoaders {
     /// Brings the requests under way in line with what readers want.
     func pump(_ loading: LoadingResource) {
         guard loading.opening == nil, loading.retryTimer == nil, loading.failure == nil else { return }
-        let stored = loading.bytes.state.withLock { $0.readable }
+        let (stored, lost) = loading.bytes.state.withLock { ($0.readable, $0.lost.take()) }
+        if !lost.isEmpty, let cached = loading.cached {
+            loop.spawn { [cache] in for range in lost.ranges { await cache.lost(range, of: cached) } }
+        }
         let plan = FetchPlanner.plan(
             demands: loading.demands, stored: stored, running: loading.running, length: loading.information?.length)
         for id in plan.cancels { cancelFetch(loading, id) }
@@ -16,11 +27,14 @@ extension ResourceLoaders {
             if let exchange = loading.fetches[id]?.exchange { loop.spawn { await exchange.setPriority(priority) } }
         }
         for start in plan.starts { startFetch(loading, start) }
+        for (id, fetch) in loading.fetches where fetch.paused != nil && loading.isWanted(fetch.position) {
+            loading.fetches[id]?.paused.take()?.resume()
+        }
     }
 
     private func startFetch(_ loading: LoadingResource, _ start: FetchPlanner.Start) {
         nextID += 1
-        let (id, key) = (nextID, loading.resource.key)
+        let (id, key) = (nextID, loading.resource.storageKey)
         let starter = loading.starter(of: start.range)
         if let starter { loading.readers[starter]?.segments += 1 }
         loading.fetches[id] = LoadingResource.Fetch(
@@ -29,47 +43,55 @@ extension ResourceLoaders {
     }
 
     func cancelFetch(_ loading: LoadingResource, _ id: Int) {
-        loading.fetches.removeValue(forKey: id)?.task?.cancel()
+        guard let fetch = loading.fetches.removeValue(forKey: id) else { return }
+        fetch.task?.cancel()
+        fetch.paused?.resume()
     }
 
     private func run(_ key: CacheKey, _ id: Int) async {
         guard let loading = resources[key] else { return }
-        do {
-            try await transfer(loading, id)
-            guard loading.fetches.removeValue(forKey: id) != nil else { return }
-            wake(loading)
-            pump(loading)
-        } catch let failure as FetchFailure {
-            failed(loading, id, failure)
-        } catch let error as TransportError {
-            failed(loading, id, FetchFailure(error))
-        } catch {
-            loading.fetches[id] = nil  // cancelled: whoever wanted it is gone
+        var trial = FetchTrial()
+        while loading.fetches[id] != nil {
+            do {
+                try await transfer(loading, id, &trial)
+                guard loading.fetches.removeValue(forKey: id) != nil else { return }
+                wake(loading)
+                pump(loading)
+                return
+            } catch {
+                guard var failure = FetchFailure(any: error) else {
+                    loading.fetches[id] = nil  // cancelled: whoever wanted it is gone
+                    return
+                }
+                do {
+                    if try await isRemedied(loading, failure, &trial) { continue }
+                } catch {
+                    failure = FetchFailure(error as? LoadError ?? .closed, isRetryable: false)
+                }
+                return failed(loading, id, failure)
+            }
         }
     }
 
+    // MARK: One request
+
     /// One request and its answer, from the first missing byte to the end of the fetch.
-    private func transfer(_ loading: LoadingResource, _ id: Int) async throws {
-        guard let fetch = loading.fetches[id] else { return }
-        let wanted = fetch.position..<fetch.end
-        var headers = loading.resource.headers
-        let hasBytes = loading.bytes.state.withLock { !$0.readable.isEmpty }
-        if hasBytes, let validator = loading.information?.validator { headers.set("If-Range", validator) }
-        let exchange = try await transport.start(
-            HTTPRequest(
-                url: loading.resource.urls[loading.urlIndex], headers: headers, range: wanted, priority: fetch.priority)
-        )
-        guard loading.fetches[id] != nil else { return await exchange.cancel() }
+    private func transfer(_ loading: LoadingResource, _ id: Int, _ trial: inout FetchTrial) async throws {
+        let exchange = try await MultipartExchange.unwrap(try await request(loading, id, &trial))
+        guard let fetch = loading.fetches[id] else { return await exchange.cancel() }
         loading.fetches[id]?.exchange = exchange
         if loading.firstAnswer == nil { loading.firstAnswer = exchange.head.timing }
+        let wanted = fetch.position..<fetch.end
         let (verdict, information): (AnswerJudge.Verdict, ContentInformation)
         do {
-            (verdict, information) = try AnswerJudge(requested: wanted, known: loading.information).judge(exchange.head)
+            let judge = AnswerJudge(
+                requested: wanted, known: loading.information, expectsMedia: loading.resource.expectsMedia,
+                expectedLength: loading.resource.length, now: loop.wallTime)
+            (verdict, information) = try judge.judge(exchange.head)
         } catch {
             await exchange.cancel()
             throw error
         }
-        var position: Int64
         switch verdict {
         case .changed:
             await exchange.cancel()
@@ -78,100 +100,177 @@ extension ResourceLoaders {
             await exchange.cancel()
             return await learn(loading, information)
         case .body(let offset, let end):
-            position = offset
             loading.fetches[id]?.position = offset
             // An answer shorter than asked is asked for again by the plan; one from byte 0 has more in front.
-            // A server without ranges would begin at byte 0 for every segment, so the current entry takes all at once.
+            // A server without ranges would begin at byte 0 for every segment, so the current entry keeps the answer.
             let isWhole = exchange.head.status == 200 && fetch.priority == .current
+            loading.fetches[id]?.isWhole = isWhole
             loading.fetches[id]?.end = min(isWhole ? .max : fetch.end, end ?? .max)
         }
         await learn(loading, information)
-        while let end = loading.fetches[id]?.end, position < end, let chunk = try await exchange.next() {
-            guard loading.fetches[id] != nil else { break }
-            let bytes = Int64(chunk.count) > end - position ? Array(chunk.prefix(Int(end - position))) : chunk
+        try await receive(exchange, loading, id, &trial)
+        await exchange.cancel()
+        guard let rest = loading.fetches[id], rest.position < rest.end else { return }
+        if information.length == nil, exchange.head.status == 206, rest.position > max(wanted.lowerBound, 0) {
+            return  // whether more follows is for the next request to find out
+        }
+        // The message is whole, yet the range is not: only an answer of unknown length may end here.
+        guard information.length == nil, exchange.head.status == 200 else {
+            throw FetchFailure(TransportError.incomplete(host: WebOrigin.redacted(exchange.head.url)))
+        }
+        guard rest.position > 0 else {
+            throw FetchFailure(.empty(url: WebOrigin.redacted(exchange.head.url)), isRetryable: false)
+        }
+        var known = information
+        known.length = rest.position
+        await learn(loading, known)
+    }
+
+    private func receive(
+        _ exchange: any HTTPExchange, _ loading: LoadingResource, _ id: Int, _ trial: inout FetchTrial
+    ) async throws {
+        while let fetch = loading.fetches[id], fetch.position < fetch.end {
+            if fetch.isWhole, !loading.isWanted(fetch.position) { await pause(loading, id) }
+            guard loading.fetches[id] != nil, let chunk = try await exchange.next() else { return }
+            guard let fetch = loading.fetches[id] else { return }
+            let position = fetch.position
+            let room = fetch.end - position
+            let bytes = Int64(chunk.count) > room ? Array(chunk.prefix(Int(room))) : chunk
             try await store(loading, bytes, at: position)
-            traffic.fetched(position..<position + Int64(bytes.count), of: loading.resource.key)
-            position += Int64(bytes.count)
-            if !bytes.isEmpty { loading.retry.progressed() }
-            loading.fetches[id]?.position = position
+            traffic.fetched(position..<position + Int64(bytes.count), of: loading.resource.storageKey)
+            if !bytes.isEmpty {
+                loading.retry.progressed()
+                (loading.didRefresh, trial.didRenew) = (false, false)
+            }
+            loading.fetches[id]?.position = position + Int64(bytes.count)
             wake(loading)
         }
-        await exchange.cancel()
-        guard let end = loading.fetches[id]?.end else { return }
-        if position < end {
-            // The message is whole, yet the range is not: only an answer of unknown length may end here.
-            guard information.length == nil, exchange.head.status == 200 else {
-                throw FetchFailure(TransportError.incomplete(host: exchange.head.url))
-            }
-            var known = information
-            known.length = position
-            guard position > 0 else {
-                throw FetchFailure(.empty(url: WebOrigin.redacted(exchange.head.url)), isRetryable: false)
-            }
-            await learn(loading, known)
+    }
+
+    /// Lets the sender wait, by not reading, until a reader comes near.
+    private func pause(_ loading: LoadingResource, _ id: Int) async {
+        await withCheckedContinuation { waiting in
+            guard loading.fetches[id] != nil else { return waiting.resume() }
+            loading.fetches[id]?.paused = waiting
         }
     }
 
-    private func learn(_ loading: LoadingResource, _ information: ContentInformation) async {
-        guard loading.information != information else { return }
-        loading.information = information
-        loading.bytes.state.withLockNotifying { $0.length = information.length }
-        for id in loading.fetches.keys {
-            if let length = information.length, let end = loading.fetches[id]?.end {
-                loading.fetches[id]?.end = min(end, length)
-            }
+    /// Sends the request of a fetch, with the credential of its origin, when its host may be asked.
+    private func request(
+        _ loading: LoadingResource, _ id: Int, _ trial: inout FetchTrial
+    ) async throws -> any HTTPExchange {
+        if let expires = loading.url.expires, expires <= loop.wallTime, !loading.didRefresh {
+            _ = try await refreshURLs(loading)
         }
-        wake(loading)
-        if let cached = loading.cached {
-            await cache.describe(
-                cached, length: information.length, validator: information.validator,
-                contentType: information.contentType)
+        guard let fetch = loading.fetches[id] else { throw CancellationError() }
+        let url = loading.url.url
+        (trial.url, trial.usedRedirect, trial.ticket) = (url, loading.redirectTarget != nil, nil)
+        guard let origin = try? WebOrigin(url: url) else {
+            return try await schemes.start(
+                loading, range: fetch.position..<fetch.end, priority: fetch.priority, transport: transport)
+        }
+        try await waitForTurn(of: origin)
+        guard loading.fetches[id] != nil else { throw CancellationError() }
+        var request = HTTPRequest(
+            url: loading.redirectTarget ?? url, headers: loading.resource.headers, priority: fetch.priority)
+        // Given for the main URL; a backup on another host is another server.
+        let home = (try? WebOrigin(url: loading.urls[0].url)) ?? origin
+        request.headerOrigins = loading.resource.furtherOrigins.union([home])
+        trial.ticket = try await vault.authorize(&request, to: origin)
+        guard let fetch = loading.fetches[id] else { throw CancellationError() }
+        request.range = fetch.position..<fetch.end
+        let hasBytes = loading.bytes.state.withLock { !$0.readable.isEmpty }
+        if hasBytes, let validator = loading.information?.validator { request.headers.set("If-Range", validator) }
+        let exchange = try await transport.start(request)
+        if exchange.head.status == 200 || exchange.head.status == 206 {
+            loading.redirectTarget = exchange.head.url == url ? nil : exchange.head.url
+        }
+        return exchange
+    }
+
+    private func waitForTurn(of origin: WebOrigin) async throws {
+        while let due = backoff.due(origin, now: loop.now) {
+            let wait = loop.now.duration(to: due)
+            guard wait <= RetryPolicy.longestDelay else {
+                throw FetchFailure(.busy(url: origin.description, retryAfter: wait), isRetryable: false)
+            }
+            // Those who wait for one host don't come back in step.
+            try await loop.sleep(until: due.advanced(by: .milliseconds(Int(loop.random(in: 0...500)))))
+            try Task.checkCancellation()
         }
     }
 
-    /// Stores bytes on disk, or in memory when the disk won't take them; then they can be read.
-    private func store(_ loading: LoadingResource, _ bytes: [UInt8], at offset: Int64) async throws {
-        let range = offset..<offset + Int64(bytes.count)
-        if let cached = loading.cached {
-            do {
-                try await cache.write(bytes, at: offset, to: cached)
-                guard loading.cached?.record.id == cached.record.id else { throw CancellationError() }
-                return loading.bytes.state.withLockNotifying { $0.stored.insert(range) }
-            } catch let error as CacheError {
-                note(error)
-            }
+    // MARK: Remedies
+
+    /// Whether the request can go on with another credential or another URL, at the byte where it is.
+    private func isRemedied(
+        _ loading: LoadingResource, _ failure: FetchFailure, _ trial: inout FetchTrial
+    ) async throws -> Bool {
+        // A pre-signed URL that the main one led to is good for minutes; the main one gives another.
+        if trial.usedRedirect, failure.mayBeExpiry {
+            loading.redirectTarget = nil
+            return true
         }
-        let reading = loading.readers.values.max { $0.priority < $1.priority }?.position ?? offset
-        loading.bytes.state.withLockNotifying { $0.memory.write(bytes, at: offset, reader: reading) }
+        if failure.mayBeCredential, let ticket = trial.ticket, !trial.didRenew, let status = failure.status {
+            trial.didRenew = true
+            if try await vault.renew(ticket, status: status, asksFor: failure.asksFor) { return true }
+        }
+        guard failure.mayBeExpiry else { return false }
+        if trial.url != loading.url.url { return true }  // another fetch brought new URLs meanwhile
+        return try await refreshURLs(loading)
     }
 
-    /// The server has another resource now: old bytes go before new ones come, and old readers must start anew.
-    private func replace(_ loading: LoadingResource) async {
+    /// Asks the host for new URLs, once until bytes come.
+    ///
+    /// - Returns: Whether there are others now.
+    private func refreshURLs(_ loading: LoadingResource) async throws -> Bool {
+        guard let refresher = loading.resource.refresher else { return false }
         let key = loading.resource.key
-        guard resources[key] === loading else { return }
-        resources[key] = nil
-        for id in loading.fetches.keys { cancelFetch(loading, id) }
-        fail(loading, .changed(url: WebOrigin.redacted(loading.resource.urls[loading.urlIndex])))
-        loading.bytes.state.withLockNotifying { state in
-            for id in state.readers.keys { state.readers[id]?.isInterrupted = true }
+        let refreshing: Task<Result<[MediaURL], LoadError>, Never>
+        if let running = loading.refreshing {
+            refreshing = running
+        } else {
+            guard !loading.didRefresh else { return false }
+            loading.didRefresh = true
+            refreshing = Task(executorPreference: loop) {
+                do {
+                    let urls = try await refresher.refresh(key)
+                    return urls.isEmpty ? .failure(.host(reason: "the URL refresher gave no URL")) : .success(urls)
+                } catch {
+                    return .failure(.host(reason: "the URL refresher failed for \(key)"))
+                }
+            }
+            loading.refreshing = refreshing
         }
-        if let cached = loading.cached {
-            loading.cached = nil
-            await cache.invalidate(cached)
-            await cache.checkIn(cached)
+        let answer = await refreshing.value
+        if loading.refreshing == refreshing {
+            loading.refreshing = nil
+            if case .success(let urls) = answer {
+                freshURLs.remember(urls, for: loading.resource)
+                (loading.urls, loading.urlIndex, loading.redirectTarget) = (urls, 0, nil)
+                tell(.refreshedURLs(key))
+            }
         }
+        _ = try answer.get()
+        return true
     }
 
     private func failed(_ loading: LoadingResource, _ id: Int, _ failure: FetchFailure) {
-        guard loading.fetches.removeValue(forKey: id) != nil, resources[loading.resource.key] === loading else {
+        guard loading.fetches.removeValue(forKey: id) != nil, resources[loading.resource.storageKey] === loading else {
             return
         }
-        if let delay = loading.retry.delay(after: failure, jitter: loop.random(in: 0.5...1.5)) {
-            return retry(loading, after: delay)
+        let delay = loading.retry.delay(after: failure, jitter: loop.random(in: 0.5...1.5))
+        if failure.concernsHost, let origin = try? WebOrigin(url: loading.url.url),
+            let wait = failure.retryAfter ?? delay
+        {
+            backoff.note(origin, until: loop.now.advanced(by: wait), now: loop.now)
         }
-        if loading.urlIndex + 1 < loading.resource.urls.count {
-            loading.urlIndex += 1
+        if let delay { return retry(loading, after: delay) }
+        if loading.urlIndex + 1 < loading.urls.count {
+            let old = loading.urlName
+            (loading.urlIndex, loading.redirectTarget) = (loading.urlIndex + 1, nil)
             loading.retry.progressed()
+            tell(.switchedURL(loading.resource.key, from: old, to: loading.urlName, because: failure.error))
             return retry(loading, after: .zero)
         }
         for other in loading.fetches.keys { cancelFetch(loading, other) }
@@ -180,7 +279,7 @@ extension ResourceLoaders {
     }
 
     private func retry(_ loading: LoadingResource, after delay: Duration) {
-        let key = loading.resource.key
+        let key = loading.resource.storageKey
         if let timer = loading.retryTimer { loop.cancel(timer) }
         loading.retryTimer = loop.schedule(at: loop.now.advanced(by: delay)) {
             self.assumeIsolated { loaders in

@@ -10,6 +10,7 @@ final class ResourceBytes: Sendable {
     struct State {
         var file: (any OpenFile)?
         var stored = ByteRangeSet()  // in `file`
+        var lost = ByteRangeSet()  // no longer in `file`, and the cache does not know
         var memory = MemoryBytes()
         var length: Int64?
         var readers: [Int: ReaderState] = [:]
@@ -85,9 +86,24 @@ final class ResourceBytes: Sendable {
         case .file(let file, let count):
             guard let descriptor = file.descriptor else { throw .closed }
             let got = pread(descriptor, target.baseAddress, count, off_t(offset))
-            // A file cut short behind our back has lost bytes that the index promised.
-            guard got > 0 else { throw .network(reason: "the cache file lost bytes that were stored in it") }
+            // A file cut short behind our back has lost bytes that the index promised: they are fetched again.
+            if got <= 0 { lose(offset..<offset + Int64(count)) }
+            // And bytes that were given up meanwhile to make room may have been zeros already.
+            guard got > 0, isStored(offset..<offset + Int64(got)) else {
+                return try read(at: offset, into: target, reader: reader, clock: clock, demand: demand)
+            }
             return got
+        }
+    }
+
+    /// Whether all of `range` is in the file; asked after a read, because room may have been made during it.
+    func isStored(_ range: ByteRange) -> Bool { state.withLock { $0.stored.contains(range) } }
+
+    /// The file does not have these bytes, although they were stored in it.
+    func lose(_ range: ByteRange) {
+        state.withLock { state in
+            state.stored.remove(range)
+            state.lost.insert(range)
         }
     }
 

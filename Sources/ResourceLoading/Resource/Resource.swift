@@ -1,64 +1,82 @@
-package import FeedVocabulary
+public import EventLoop
+public import FeedVocabulary
 package import HTTPTransport
 
 /// What to load: the identity of the bytes, and where missing ones come from.
 package struct Resource: Hashable, Sendable {
+    /// The host's name of the bytes.
     package let key: CacheKey
     /// The main URL and its backups, in the order of preference; at least one.
-    package let urls: [String]
+    package let urls: [MediaURL]
+    /// Sent to the origin of the first URL and to ``furtherOrigins``.
     package let headers: HTTPHeaders
+    package var furtherOrigins: Set<WebOrigin> = []
+    /// Asked for new URLs when the old ones have expired.
+    package var refresher: URLRefresher?
+    /// Whose bytes these are, where two accounts see different ones; names the cache entry to be cleared with it.
+    package var identity: String?
+    /// Whether pages of text are refused as login or error pages.
+    package var expectsMedia = true
+    /// What is known of the whole file from elsewhere; bytes that contradict it are not served.
+    package var length: Int64?
+    /// 32 lower-case hexadecimal digits.
+    package var md5: String?
 
-    package init(key: CacheKey, urls: [String], headers: HTTPHeaders = [:]) {
+    /// The name of the bytes in the cache: two identities never share an entry.
+    package var storageKey: CacheKey { identity.map { CacheKey(key, of: $0) } ?? key }
+
+    package init(key: CacheKey, urls: [MediaURL], headers: HTTPHeaders = [:]) {
         precondition(!urls.isEmpty, "a resource has at least one URL")
         (self.key, self.urls, self.headers) = (key, urls, headers)
     }
+    package init(key: CacheKey, urls: [String], headers: HTTPHeaders = [:]) {
+        self.init(key: key, urls: urls.map { MediaURL($0) }, headers: headers)
+    }
+}
+
+/// One URL of a resource, and until when it works.
+public struct MediaURL: Hashable, Sendable {
+    /// `http`, `https`, or a scheme that the host registered; used byte for byte as given.
+    public let url: String
+    /// When the URL's signature expires; `nil` when it does not, or nobody knows.
+    public let expires: WallTime?
+
+    /// A URL with its expiry.
+    public init(_ url: String, expires: WallTime? = nil) { (self.url, self.expires) = (url, expires) }
+}
+
+/// Gives new URLs for a resource whose old ones have expired; the cache key, and the bytes on disk, stay.
+public final class URLRefresher: Hashable, Sendable {
+    let refresh: @Sendable (CacheKey) async throws -> [MediaURL]
+
+    /// - Parameter refresh: Called on the loop with the resource's cache key, once for all who wait; it gives the main
+    ///   URL and its backups.
+    public init(_ refresh: @escaping @Sendable (_ key: CacheKey) async throws -> [MediaURL]) {
+        self.refresh = refresh
+    }
+    /// The same object.
+    public static func == (left: URLRefresher, right: URLRefresher) -> Bool { left === right }
+    /// By identity.
+    public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }
 
 /// What is known of a whole resource once a server has answered, or from the cache.
-package struct ContentInformation: Hashable, Sendable {
+public struct ContentInformation: Hashable, Sendable {
     /// Bytes; `nil` while unknown.
-    package var length: Int64?
+    public var length: Int64?
     /// MIME type as the server wrote it.
-    package var contentType: String?
-    package var supportsRanges: Bool
-    /// Strong ETag.
-    package var validator: String?
-}
+    public var contentType: String?
+    /// Whether the server gives parts.
+    public var supportsRanges: Bool
+    /// Strong validator: an ETag, or a date that is known to be exact (RFC 9110 §8.8).
+    public var validator: String?
 
-/// Why bytes could not be delivered. Cancellation is not in here: it stays `CancellationError`.
-public enum LoadError: Error, Hashable, CustomStringConvertible, Sendable {
-    /// The server answered with a status that carries no media.
-    case status(Int, url: String)
-    /// No answer, or a broken one, after all retries.
-    case network(reason: String)
-    /// The answer's range, coding or length contradicts the request or what is stored.
-    case unusableAnswer(reason: String, url: String)
-    /// The resource is another one than when its first bytes were read.
-    case changed(url: String)
-    /// The resource has no bytes.
-    case empty(url: String)
-    /// The reader was closed, or the runtime is shut down.
-    case closed
-
-    /// One sentence, without secrets.
-    public var description: String {
-        switch self {
-        case .status(let status, let url): "\(url) answered \(status)\(Self.hint(status))"
-        case .network(let reason): reason
-        case .unusableAnswer(let reason, let url): "\(url): \(reason)"
-        case .changed(let url): "\(url) changed on the server while it was read"
-        case .empty(let url): "\(url) is empty"
-        case .closed: "the reader is closed"
-        }
-    }
-
-    private static func hint(_ status: Int) -> String {
-        switch status {
-        case 401, 403: " (a credential is missing, wrong or expired)"
-        case 404, 410: " (there is no such file)"
-        case 429: " (too many requests)"
-        case 500...599: " (the server has a problem)"
-        default: ""
-        }
+    /// For a host that answers by itself.
+    public init(
+        length: Int64? = nil, contentType: String? = nil, supportsRanges: Bool = true, validator: String? = nil
+    ) {
+        (self.length, self.contentType, self.supportsRanges, self.validator) = (
+            length, contentType, supportsRanges, validator
+        )
     }
 }
