@@ -249,6 +249,7 @@ package actor ResourceLoaders {
     func contentInformation(_ key: CacheKey, _ id: Int) async throws -> ContentInformation {
         guard let loading = resources[key], loading.readers[id] != nil else { throw LoadError.closed }
         if loading.information == nil {
+            if let failure = loading.bytes.takeFailure(id) { throw failure }
             if loading.readers[id]?.asked == nil { loading.readers[id]?.asked = 0..<LoadingResource.smallestDemand }
             demandChanged(key)
             try await suspend(loading, id, until: .information)
@@ -276,6 +277,7 @@ package actor ResourceLoaders {
                     continue
                 }
             }
+            if let failure = loading.bytes.takeFailure(id) { throw failure }
             reading(key, id, at: offset)
             try await suspend(loading, id, until: .bytes(offset..<offset + 1))
         }
@@ -284,7 +286,7 @@ package actor ResourceLoaders {
     func wait(_ key: CacheKey, _ id: Int, for range: ByteRange) async throws {
         guard let loading = resources[key], loading.readers[id] != nil else { throw LoadError.closed }
         if isMet(loading, .bytes(range)) { return }
-        if let failure = loading.failure { throw failure }
+        if let failure = loading.bytes.takeFailure(id) ?? loading.failure { throw failure }
         try await suspend(loading, id, until: .bytes(range))
     }
 
@@ -338,10 +340,11 @@ package actor ResourceLoaders {
         loading.failure = error
         tell(.failed(loading.resource.key, error))
         schemes.failed(loading, error)
+        let told = Set(loading.waiters.values.map(\.reader))
         for waiter in loading.waiters.values { waiter.continuation.resume(throwing: error) }
         loading.waiters.removeAll()
         loading.bytes.state.withLockNotifying { state in
-            for id in state.readers.keys { state.readers[id]?.failure = error }
+            for id in state.readers.keys where !told.contains(id) { state.readers[id]?.failure = error }
         }
         for id in loading.readers.keys { loading.readers[id]?.asked = nil }
     }

@@ -49,7 +49,8 @@ public final class RawResponder: @unchecked Sendable {
     ///   ``Action/reset`` the connection waits for the next request.
     public init(_ handler: @escaping @Sendable (Request) -> [Action]) throws {
         self.handler = handler
-        listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        self.listener = listener
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
@@ -137,7 +138,7 @@ public final class RawResponder: @unchecked Sendable {
     private func send(_ connection: Int32, _ bytes: [UInt8]) -> Bool {
         var rest = bytes[...]
         while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { Glibc.send(connection, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL.rawValue)) }
+            let count = rest.withUnsafeBytes { Glibc.send(connection, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
             guard count > 0 else { return false }
             lock.withLock { state.sentBytes += count }
             rest = rest.dropFirst(count)

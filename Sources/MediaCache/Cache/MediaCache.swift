@@ -262,6 +262,7 @@ package actor MediaCache {
     private static let diskCheckBytes = ByteSize.megabytes(16)
 
     private func guardDisk(adding bytes: Int64) async throws {
+        guard configuration.freeDiskGuard > 0 else { return }
         let (sum, overflow) = writtenSinceDiskCheck.addingReportingOverflow(bytes)
         writtenSinceDiskCheck = overflow ? .max : sum
         guard writtenSinceDiskCheck > min(Self.diskCheckBytes, configuration.freeDiskGuard) else { return }

@@ -14,6 +14,8 @@ struct AnswerJudge {
     }
     let requested: ByteRange
     let known: ContentInformation?
+    /// The end of the last byte that is there: a file that ends before it is another one.
+    var storedEnd: Int64 = 0
     /// Whether pages of text are refused.
     var expectsMedia = true
     /// What the source says of the whole file.
@@ -79,6 +81,7 @@ struct AnswerJudge {
         let information = ContentInformation(
             length: total, contentType: known?.contentType, supportsRanges: true, validator: known?.validator)
         if let length = known?.length, length != total { return (.changed, information) }
+        if total < storedEnd { return (.changed, information) }
         guard requested.lowerBound >= total else { throw FetchFailure(head, now: now) }
         return (.endOfResource, information)
     }
@@ -121,6 +124,7 @@ struct AnswerJudge {
     private static func isTag(_ validator: String) -> Bool { validator.hasSuffix("\"") }
 
     private func contradicts(_ information: ContentInformation) -> Bool {
+        if let new = information.length, new < storedEnd { return true }
         guard let known else { return false }
         if let old = known.length, let new = information.length, old != new { return true }
         if let old = known.validator, let new = information.validator, Self.isTag(old) == Self.isTag(new) {

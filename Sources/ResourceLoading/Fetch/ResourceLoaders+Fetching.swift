@@ -85,7 +85,9 @@ extension ResourceLoaders {
         let (verdict, information): (AnswerJudge.Verdict, ContentInformation)
         do {
             let judge = AnswerJudge(
-                requested: wanted, known: loading.information, expectsMedia: loading.resource.expectsMedia,
+                requested: wanted, known: loading.information,
+                storedEnd: loading.bytes.state.withLock { $0.readable.ranges.last?.upperBound ?? 0 },
+                expectsMedia: loading.resource.expectsMedia,
                 expectedLength: loading.resource.length, now: loop.wallTime)
             (verdict, information) = try judge.judge(exchange.head)
         } catch {

@@ -52,18 +52,29 @@ package final class ByteReader: Sendable {
 
     /// What is known of the resource, asked of the server if need be.
     package func contentInformation() async throws -> ContentInformation {
-        try await loaders.contentInformation(key, id)
+        try await telling { try await loaders.contentInformation(key, id) }
     }
 
     /// Up to `count` bytes at `offset`; none at the end of the resource.
     ///
     /// - Throws: ``LoadError``, or `CancellationError`.
     package func read(at offset: Int64, count: Int) async throws -> [UInt8] {
-        try await loaders.read(key, id, at: offset, count: count)
+        try await telling { try await loaders.read(key, id, at: offset, count: count) }
+    }
+
+    /// A reader that was ended because the resource changed learns that, and not only that it is closed.
+    private func telling<Answer>(_ body: () async throws -> Answer) async throws -> Answer {
+        do {
+            return try await body()
+        } catch LoadError.closed {
+            throw bytes.takeFailure(id) ?? LoadError.closed
+        }
     }
 
     /// Suspends until all of `range` (as far as the resource reaches) can be read.
-    package func wait(for range: ByteRange) async throws { try await loaders.wait(key, id, for: range) }
+    package func wait(for range: ByteRange) async throws {
+        try await telling { try await loaders.wait(key, id, for: range) }
+    }
 
     /// Asks for ranges, most wanted first, each as one request.
     package func want(_ ranges: [ByteRange]) async { await loaders.want(key, id, ranges) }

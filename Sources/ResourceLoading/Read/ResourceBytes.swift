@@ -23,6 +23,7 @@ final class ResourceBytes: Sendable {
     }
     struct ReaderState {
         var isInterrupted = false
+        /// A failure that this reader has not been told yet; told once, and then the bytes are asked for again.
         var failure: LoadError?
         var consumed = ByteRangeSet()
         /// Time that blocking reads have waited for bytes.
@@ -49,8 +50,7 @@ final class ResourceBytes: Sendable {
     ) throws(LoadError) -> Int {
         var waitStart: LoopInstant?
         let mustAsk = state.withLock { state -> Bool in
-            guard let known = state.readers[reader], !known.isInterrupted else { return false }
-            state.readers[reader]?.failure = nil
+            guard let known = state.readers[reader], !known.isInterrupted, known.failure == nil else { return false }
             let isMissing = Self.available(state, at: offset) == 0
             let hasMoved = offset - known.announced >= Self.announceEvery || offset < known.announced
             guard isMissing || hasMoved else { return false }
@@ -74,7 +74,7 @@ final class ResourceBytes: Sendable {
                 return .copied(count: inMemory)
             }
             if waitStart == nil { waitStart = clock.now }
-            return known.failure.map { .failed($0) }
+            return state.readers[reader]?.failure.take().map { .failed($0) }
         }
         if let waitStart {
             state.withLock { $0.readers[reader]?.waited += waitStart.duration(to: clock.now) }
@@ -95,6 +95,9 @@ final class ResourceBytes: Sendable {
             return got
         }
     }
+
+    /// The failure that `reader` has not been told yet.
+    func takeFailure(_ reader: Int) -> LoadError? { state.withLock { $0.readers[reader]?.failure.take() } }
 
     /// Whether all of `range` is in the file; asked after a read, because room may have been made during it.
     func isStored(_ range: ByteRange) -> Bool { state.withLock { $0.stored.contains(range) } }
