@@ -52,7 +52,7 @@ package final class LoaderWorld: Sendable {
     package func read(
         _ resource: Resource, _ range: ByteRange = 0..<Int64.max, priority: LoadPriority = .current,
         readAhead: Int64 = 256 * 1024
-    ) async throws -> [UInt8] {
+    ) async throws -> Bytes {
         let reader = try await loaders.open(resource, priority: priority, readAhead: readAhead)
         do {
             var bytes: [UInt8] = []
@@ -63,10 +63,20 @@ package final class LoaderWorld: Sendable {
                 bytes += piece
             }
             await reader.close()
-            return bytes
+            return Bytes(bytes)
         } catch {
             await reader.close()
             throw error
         }
     }
+}
+
+/// Bytes that compare and print shortly: a difference of a million elements would take a test hours to describe.
+public struct Bytes: Equatable, CustomStringConvertible, CustomReflectable, Sendable {
+    public let array: [UInt8]
+    public init(_ array: [UInt8]) { self.array = array }
+    public var count: Int { array.count }
+    public var description: String { "\(array.count) bytes, \(array.prefix(8))…" }
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+    public static func == (left: Bytes, right: [UInt8]) -> Bool { left.array == right }
 }

@@ -138,9 +138,10 @@ extension ResourceLoaders {
             let position = fetch.position
             let room = fetch.end - position
             let bytes = Int64(chunk.count) > room ? Array(chunk.prefix(Int(room))) : chunk
-            try await store(loading, bytes, at: position)
+            let isProgress = try await store(loading, bytes, at: position)
             traffic.fetched(position..<position + Int64(bytes.count), of: loading.resource.storageKey)
-            if !bytes.isEmpty {
+            // The same bytes once more are none: a server that breaks off at one place would be asked for ever.
+            if isProgress {
                 loading.retry.progressed()
                 (loading.didRefresh, trial.didRenew) = (false, false)
             }

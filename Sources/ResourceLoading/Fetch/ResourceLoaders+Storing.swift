@@ -25,7 +25,9 @@ extension ResourceLoaders {
     /// Stores bytes on disk, or in memory when the disk won't take them; then they can be read.
     ///
     /// What is there already stays as it is: an answer may begin before the byte that was asked for.
-    func store(_ loading: LoadingResource, _ bytes: [UInt8], at offset: Int64) async throws {
+    ///
+    /// - Returns: Whether any of them was missing.
+    func store(_ loading: LoadingResource, _ bytes: [UInt8], at offset: Int64) async throws -> Bool {
         let range = offset..<offset + Int64(bytes.count)
         let holes = loading.bytes.state.withLock { $0.readable.holes(in: range) }
         for hole in holes {
@@ -36,6 +38,7 @@ extension ResourceLoaders {
         if !loading.wasWhole, let length = loading.information?.length {
             await noteWhole(loading, length)
         }
+        return !holes.isEmpty
     }
 
     private func storeHole(_ loading: LoadingResource, _ bytes: [UInt8], at hole: ByteRange) async throws {

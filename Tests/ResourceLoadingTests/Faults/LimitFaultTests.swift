@@ -72,7 +72,7 @@ import Testing
         http.stallTimeout = .seconds(1)
         try await LoaderWorld.run(http: http) { world in
             let once = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/once"])
-            #expect(try await world.read(once, 0..<250_000) == Array(content[..<250_000]))
+            #expect(try await world.read(once, 0..<250_000) == Bytes(Array(content[..<250_000])))
             #expect(server.requests[1].range?.first == 100_000)
             let begin = server.requests.count
             let always = Resource(key: try CacheKey("b"), urls: [server.baseURL + "/always"])
@@ -178,7 +178,7 @@ import Testing
                 waiting.append(Task { _ = try? await world.read(resource, priority: .preload) })
             }
             while slow.requests.isEmpty { try await world.loop.sleep(for: .milliseconds(5)) }
-            #expect(try await world.read(Resource(key: try CacheKey("q"), urls: [quick.baseURL + "/q"])) == content)
+            #expect(try await world.read(Resource(key: try CacheKey("q"), urls: [quick.baseURL + "/q"])) == Bytes(content))
             for task in waiting { task.cancel() }
             for task in waiting { await task.value }
             #expect(await world.loaders.openCount == 0)
@@ -203,7 +203,7 @@ import Testing
                 return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
             }
             #expect(failures == 3)
-            #expect(try await world.read(resource) == content)
+            #expect(try await world.read(resource) == Bytes(content))
         }
         server.stop()
     }
@@ -240,7 +240,7 @@ import Testing
                 task.cancel()
                 await task.value
             }
-            #expect(try await world.read(Resource(key: try CacheKey("z"), urls: [server.baseURL + "/z"])) == content)
+            #expect(try await world.read(Resource(key: try CacheKey("z"), urls: [server.baseURL + "/z"])) == Bytes(content))
             #expect(await world.loaders.openCount == 0)
             for _ in 0..<100 where await world.client.transferCount > 0 {
                 try await world.loop.sleep(for: .milliseconds(10))
@@ -259,7 +259,7 @@ import Testing
                 for _ in 0..<8 {
                     group.addTask {
                         var right = 0
-                        for _ in 0..<250 { if (try? await world.read(resource)) == content { right += 1 } }
+                        for _ in 0..<250 { if (try? await world.read(resource)) == Bytes(content) { right += 1 } }
                         return right
                     }
                 }
