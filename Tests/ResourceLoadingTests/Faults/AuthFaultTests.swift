@@ -1,0 +1,438 @@
+import EventLoop
+import FeedVocabulary
+import HTTPTransport
+import MediaCache
+import TestSupport
+import Testing
+
+@testable import ResourceLoading
+
+/// Gives numbered tokens, and counts how often it was asked.
+private final class Tokens: CredentialProvider {
+    private let asked = Lock<[CredentialRequest]>([])
+    private let last: Int
+    private let lifetime: Duration?
+    private let loop: any LoopExecutor
+    init(on loop: any LoopExecutor, last: Int = .max, lifetime: Duration? = nil) {
+        (self.loop, self.last, self.lifetime) = (loop, last, lifetime)
+    }
+    var requests: [CredentialRequest] { asked.withLock { $0 } }
+    func credential(for request: CredentialRequest) async throws -> Credential? {
+        let number = asked.withLock { asked in
+            asked.append(request)
+            return asked.count
+        }
+        try await loop.sleep(for: .milliseconds(30))
+        guard number <= last else { return nil }
+        return .bearer("t\(number)", expires: lifetime.map { loop.wallTime.advanced(by: $0) })
+    }
+}
+
+@Suite("Credentials") struct AuthFaultTests {
+    static let content = Pattern.bytes(200_000)
+
+    @Test("AUTH-1, AUTH-2: headers stay with their origin: another port, another host, another scheme")
+    func otherOrigins() async throws {
+        let content = Self.content
+        let target = try RawResponder { [.file(content, $0)] }
+        let port = target.port
+        let server = try RawResponder { request in
+            let place = request.target == "/host" ? "http://localhost:\(port)/b" : "http://127.0.0.1:\(port)/b"
+            return [.whole("302 Found", ["Location: \(place)"])]
+        }
+        try await LoaderWorld.run { world in
+            let headers = HTTPHeaders([
+                ("Authorization", "Bearer secret"), ("Cookie", "secret=1"), ("X-Api-Key", "secret"), ("Referer", "secret"),
+                ("Accept-Language", "de"),
+            ])
+            for name in ["port", "host"] {
+                let resource = Resource(
+                    key: try CacheKey(name), urls: [MediaURL(server.baseURL + "/" + name)], headers: headers)
+                #expect(try await world.read(resource) == Bytes(content))
+            }
+            for request in target.requests {
+                #expect(!request.headers.values.contains { $0.contains("secret") })
+                #expect(request.headers["accept-language"] == "de")
+            }
+            #expect(server.requests.allSatisfy { $0.headers["x-api-key"] == "secret" })
+        }
+        target.stop()
+        server.stop()
+    }
+
+    @Test("an origin that is listed gets the headers, and a backup on another host does not") func listedOrigins() async throws {
+        let content = Self.content
+        let target = try RawResponder { [.file(content, $0)] }
+        let place = target.baseURL
+        let server = try RawResponder { request in
+            request.target == "/gone" ? [.whole("404 Not Found")] : [.whole("307 Moved", ["Location: \(place)/b"])]
+        }
+        try await LoaderWorld.run { world in
+            var listed = Resource(
+                key: try CacheKey("a"), urls: [MediaURL(server.baseURL + "/a")], headers: ["X-Api-Key": "k"])
+            listed.furtherOrigins = [try WebOrigin(url: place)]
+            #expect(try await world.read(listed) == Bytes(content))
+            #expect(target.requests.allSatisfy { $0.headers["x-api-key"] == "k" })
+            let asked = target.requests.count
+            let backup = Resource(
+                key: try CacheKey("b"), urls: [MediaURL(server.baseURL + "/gone"), MediaURL(place + "/backup")],
+                headers: ["X-Api-Key": "k"])
+            #expect(try await world.read(backup) == Bytes(content))
+            #expect(target.requests.dropFirst(asked).allSatisfy { $0.headers["x-api-key"] == nil })
+        }
+        target.stop()
+        server.stop()
+    }
+
+    @Test("AUTH-3: a redirect inside one origin keeps the headers") func sameOrigin() async throws {
+        let content = Self.content
+        let server = try RawResponder { request in
+            switch request.target {
+            case "/absolute": [.whole("302 Found", ["Location: http://\(request.headers["host"] ?? "")/file"])]
+            case "/relative": [.whole("301 Moved", ["Location: file"])]
+            case _: request.headers["authorization"] == "Bearer t" ? [.file(content, request)] : [.whole("401 No")]
+            }
+        }
+        try await LoaderWorld.run { world in
+            for name in ["absolute", "relative"] {
+                let resource = Resource(
+                    key: try CacheKey(name), urls: [MediaURL(server.baseURL + "/" + name)],
+                    headers: ["Authorization": "Bearer t"])
+                #expect(try await world.read(resource) == Bytes(content))
+            }
+        }
+        server.stop()
+    }
+
+    @Test("AUTH-4: a pre-signed target gets no token, is used for further ranges, and is renewed when it expires")
+    func preSignedTarget() async throws {
+        let content = Pattern.bytes(900_000)
+        let valid = Lock(1)
+        let target = try RawResponder { request in
+            guard request.headers["authorization"] == nil, request.target == "/signed\(valid.withLock { $0 })" else {
+                return [.whole("403 Forbidden")]
+            }
+            return [.file(content, request)]
+        }
+        let place = target.baseURL
+        let server = try RawResponder { request in
+            request.headers["authorization"] == "Bearer t"
+                ? [.whole("302 Found", ["Location: \(place)/signed\(valid.withLock { $0 })"])] : [.whole("401 No")]
+        }
+        try await LoaderWorld.run { world in
+            await world.loaders.setCredentials(Credential.bearer("t"), for: try WebOrigin(url: server.baseURL))
+            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
+            let reader = try await world.loaders.open(resource, priority: .current, readAhead: 0)
+            for place in stride(from: 0, to: 500_000, by: 100_000) {
+                await reader.want([Int64(place)..<Int64(place) + 1_000])
+                try await reader.wait(for: Int64(place)..<Int64(place) + 1_000)
+            }
+            #expect(server.requests.count == 1)
+            #expect(target.requests.count == 5)
+            valid.withLock { $0 = 2 }
+            await reader.want([800_000..<801_000])
+            try await reader.wait(for: 800_000..<801_000)
+            #expect(server.requests.count == 2)
+            await reader.close()
+            #expect(try await world.read(resource) == Bytes(content))
+        }
+        target.stop()
+        server.stop()
+    }
+
+    @Test("AUTH-5: one refresh for all who wait, the same range again, and no error") func refresh() async throws {
+        let content = Pattern.bytes(300_000)
+        let server = try RawResponder { request in
+            request.headers["authorization"] == (request.number < 5 ? "Bearer t1" : "Bearer t2")
+                ? [.file(content, request)]
+                : [.whole("401 No", ["WWW-Authenticate: Bearer realm=\"d\", error=\"invalid_token\""])]
+        }
+        try await LoaderWorld.run { world in
+            let tokens = Tokens(on: world.loop)
+            await world.loaders.setCredentials(tokens, for: try WebOrigin(url: server.baseURL))
+            try await withThrowingTaskGroup(of: Bool.self) { group in
+                for number in 0..<8 {
+                    let resource = Resource(key: try CacheKey("a\(number)"), urls: [server.baseURL + "/\(number)"])
+                    group.addTask { try await world.read(resource) == content }
+                }
+                for try await isRight in group { #expect(isRight) }
+            }
+            #expect(tokens.requests.map(\.reason) == [.first, .refused(status: 401, asksFor: "Bearer for \"d\"")])
+        }
+        server.stop()
+    }
+
+    @Test("AUTH-5: a second refusal is final and says what the server asks for") func refusedTwice() async throws {
+        let server = try RawResponder { _ in [.whole("401 No", ["WWW-Authenticate: Basic realm=\"music\""])] }
+        try await LoaderWorld.run { world in
+            let tokens = Tokens(on: world.loop)
+            await world.loaders.setCredentials(tokens, for: try WebOrigin(url: server.baseURL))
+            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
+            await #expect(
+                throws: LoadError.unauthorized(
+                    status: 401, url: server.baseURL + "/a", asksFor: "Basic for \"music\"")
+            ) { try await world.read(resource) }
+            #expect(tokens.requests.count == 2)
+            #expect(server.requests.count == 2)
+        }
+        server.stop()
+    }
+
+    @Test("a credential is replaced before its known expiry") func expiring() async throws {
+        let content = Self.content
+        let server = try RawResponder { [.file(content, $0)] }
+        try await LoaderWorld.run { world in
+            let tokens = Tokens(on: world.loop, lifetime: .seconds(30))
+            await world.loaders.setCredentials(tokens, for: try WebOrigin(url: server.baseURL))
+            for name in ["a", "b"] {
+                let resource = Resource(key: try CacheKey(name), urls: [server.baseURL + "/" + name])
+                #expect(try await world.read(resource, 0..<1_000, readAhead: 0) == Bytes(Array(content[..<1_000])))
+            }
+            #expect(tokens.requests.map(\.reason).prefix(2) == [.first, .expiring])
+            #expect(server.requests.map { $0.headers["authorization"] }.prefix(2) == ["Bearer t1", "Bearer t2"])
+        }
+        server.stop()
+    }
+
+    @Test("AUTH-6: an expired URL is replaced once, at the same byte, and what is stored stays") func expiredURL() async throws {
+        let content = Pattern.bytes(900_000)
+        let valid = Lock(1)
+        let server = try RawResponder { request in
+            request.target == "/v?sig=\(valid.withLock { $0 })" ? [.file(content, request)] : [.whole("403 Expired")]
+        }
+        try await LoaderWorld.run { world in
+            let asked = Lock(0)
+            let base = server.baseURL
+            var resource = Resource(key: try CacheKey("a"), urls: [base + "/v?sig=1"])
+            resource.refresher = URLRefresher { _ in
+                asked.withLock { $0 += 1 }
+                return [MediaURL(base + "/v?sig=\(valid.withLock { $0 })")]
+            }
+            let reader = try await world.loaders.open(resource, priority: .current, readAhead: 0)
+            await reader.want([0..<300_000])
+            try await reader.wait(for: 0..<300_000)
+            valid.withLock { $0 = 2 }
+            await reader.want([0..<900_000])
+            try await reader.wait(for: 0..<900_000)
+            await reader.close()
+            #expect(asked.withLock { $0 } == 1)
+            #expect(server.requests.last?.range?.first == 300_000)
+            #expect(await world.loaders.traffic.bytesFetched == 900_000)
+            // An entry that waits in the list is opened with the new URL at once.
+            valid.withLock { $0 = 3 }
+            await world.cache.removeAll()
+            #expect(try await world.read(resource) == Bytes(content))
+            #expect(asked.withLock { $0 } == 2)
+        }
+        server.stop()
+    }
+
+    @Test("AUTH-6: a refusal of the fresh URL too is final") func expiredTwice() async throws {
+        let server = try RawResponder { _ in [.whole("403 Expired")] }
+        try await LoaderWorld.run { world in
+            let base = server.baseURL
+            var resource = Resource(key: try CacheKey("a"), urls: [base + "/v?sig=1"])
+            resource.refresher = URLRefresher { _ in [MediaURL(base + "/v?sig=2")] }
+            await #expect(throws: LoadError.status(403, url: base + "/v")) { try await world.read(resource) }
+            #expect(server.requests.map(\.target) == ["/v?sig=1", "/v?sig=2"])
+        }
+        server.stop()
+    }
+
+    @Test("a URL whose expiry has passed is replaced before it is asked, also for a preload") func knownExpiry() async throws {
+        let content = Self.content
+        let server = try RawResponder { request in
+            request.target == "/fresh" ? [.file(content, request)] : [.whole("403 Expired")]
+        }
+        try await LoaderWorld.run { world in
+            let base = server.baseURL
+            var resource = Resource(
+                key: try CacheKey("a"),
+                urls: [MediaURL(base + "/old", expires: world.loop.wallTime.advanced(by: .seconds(-1)))])
+            resource.refresher = URLRefresher { _ in [MediaURL(base + "/fresh")] }
+            try await world.loaders.prefetch(resource, size: 50_000, priority: .preload)
+            #expect(server.requests.map(\.target) == ["/fresh"])
+        }
+        server.stop()
+    }
+
+    @Test("a backup takes over when the main URL fails for good, and the switch is told") func backup() async throws {
+        let content = Self.content
+        let server = try RawResponder { request in
+            request.target == "/backup" ? [.file(content, request)] : [.whole("404 Not Found")]
+        }
+        try await LoaderWorld.run { world in
+            var events = await world.loaders.events().makeAsyncIterator()
+            let key = try CacheKey("a")
+            let resource = Resource(key: key, urls: [server.baseURL + "/main?sig=secret", server.baseURL + "/backup"])
+            #expect(try await world.read(resource) == Bytes(content))
+            #expect(
+                await events.next()
+                    == .switchedURL(
+                        key, from: server.baseURL + "/main", to: server.baseURL + "/backup",
+                        because: .status(404, url: server.baseURL + "/main")))
+            #expect(await events.next() == .loadedWhole(key))
+        }
+        server.stop()
+    }
+
+    @Test("AUTH-7: a header that would break the request apart is refused before any connection", arguments: [
+        ("X-A", "x\r\nEvil: 1"), ("X A", "1"), ("X:A", "1"), ("X-Ä", "1"), ("X-A", "a\0b"), ("", "1"),
+    ]) func injection(name: String, value: String) async throws {
+        let server = try RawResponder { _ in [.whole("200 OK")] }
+        try await LoaderWorld.run { world in
+            let resource = Resource(
+                key: try CacheKey("a"), urls: [MediaURL(server.baseURL + "/a")], headers: HTTPHeaders([(name, value)]))
+            await #expect(throws: LoadError.self) { try await world.read(resource) }
+            #expect(throws: TransportError.self) { try Credential.headers([name: value]).validate() }
+            await world.loaders.setCredentials(
+                Credential.headers([name: value]), for: try WebOrigin(url: server.baseURL))
+            let plain = Resource(key: try CacheKey("b"), urls: [server.baseURL + "/a"])
+            await #expect(throws: LoadError.self) { try await world.read(plain) }
+            #expect(server.requests.isEmpty)
+        }
+        server.stop()
+    }
+
+    @Test("AUTH-8: no secret in an error, an event, a description or a file name") func noSecrets() async throws {
+        let server = try RawResponder { request in
+            switch request.number % 4 {
+            case 0: [.whole("401 No", ["WWW-Authenticate: Basic realm=\"r\""])]
+            case 1: [.whole("403 No")]
+            case 2: [.whole("302 Found", ["Location: ftp://user:s3cret@h/x?sig=s3cret"])]
+            case _: [.whole("206 Partial Content", ["Content-Range: bytes s3cret"])]
+            }
+        }
+        try await LoaderWorld.run { world in
+            let (stream, origin) = (await world.loaders.events(), try WebOrigin(url: server.baseURL))
+            let listener = Task {
+                var text = ""
+                for await event in stream { text += "\(event) \(String(reflecting: event))" }
+                return text
+            }
+            var texts = ""
+            let credentials: [Credential] = [
+                .basic(user: "u", password: "s3cret"), .oauth("s3cret"), .bearer("s3cret"),
+                .login(user: "u", password: "s3cret"), .headers(["X-Api-Key": "s3cret"]),
+            ]
+            for (number, credential) in credentials.enumerated() {
+                texts += "\(credential) \(String(reflecting: credential))"
+                dump(credential, to: &texts)
+                await world.loaders.setCredentials(credential, for: origin)
+                for part in 0..<3 {
+                    let url = "http://user:s3cret@127.0.0.1:\(server.port)/a\(number)?sig=s3cret&X-Amz-Signature=s3cret"
+                    let resource = Resource(
+                        key: try CacheKey("a\(number)b\(part)"), urls: [MediaURL(url)], headers: ["X-Secret": "s3cret"])
+                    do { _ = try await world.read(resource) } catch { texts += "\(error) \(String(reflecting: error))" }
+                }
+            }
+            await world.loaders.shutdown()
+            texts += await listener.value
+            #expect(!texts.contains("s3cret"))
+            #expect(!texts.contains(Base64.encode("u:s3cret".utf8)))
+        }
+        server.stop()
+    }
+
+    @Test("AUTH-9: redirects lead to http and https only, and end") func redirects() async throws {
+        let server = try RawResponder { request in
+            switch request.target {
+            case "/file": [.whole("302 Found", ["Location: file:///etc/passwd"])]
+            case "/ftp": [.whole("302 Found", ["Location: ftp://h/x"])]
+            case "/a": [.whole("302 Found", ["Location: /b"])]
+            case "/b": [.whole("302 Found", ["Location: /a"])]
+            case _: [.whole("302 Found", ["Location: /\(request.number)"])]
+            }
+        }
+        try await LoaderWorld.run { world in
+            var texts: Set<String> = []
+            for name in ["file", "ftp", "a", "long"] {
+                do {
+                    _ = try await world.read(Resource(key: try CacheKey(name), urls: [server.baseURL + "/" + name]))
+                } catch {
+                    texts.insert("\(error)")
+                }
+            }
+            #expect(texts.count == 3)
+            #expect(server.requests.count < 20)
+        }
+        server.stop()
+    }
+
+    @Test("AUTH-10: what one account fetched is not served to another, and is cleared alone") func identities() async throws {
+        let server = try RawResponder { request in
+            [.file(Pattern.bytes(5_000, version: request.headers["authorization"] == "Bearer a" ? 1 : 2), request)]
+        }
+        try await LoaderWorld.run { world in
+            let origin = try WebOrigin(url: server.baseURL)
+            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
+            for (name, version) in [("a", 1), ("b", 2)] {
+                await world.loaders.setCredentials(Credential.bearer(name), for: origin, identity: name)
+                let bytes = try await world.read(resource)
+                #expect(bytes == Bytes(Pattern.bytes(5_000, version: version)))
+            }
+            server.stop()
+            #expect(try await world.read(resource) == Bytes(Pattern.bytes(5_000, version: 2)))
+            await world.cache.removeAll(identity: "b")
+            let left = await world.cache.records.map(\.identity)
+            #expect(left == ["a"])
+            await world.loaders.setCredentials(Credential.bearer("a"), for: origin, identity: "a")
+            #expect(try await world.read(resource) == Bytes(Pattern.bytes(5_000, version: 1)))
+        }
+    }
+
+    @Test("CACHE-1, CACHE-3: the key is the identity; a new signature fetches nothing again") func keys() async throws {
+        let server = try RawResponder { request in
+            [.file(Pattern.bytes(5_000, version: request.target.hasPrefix("/A/") ? 1 : 2), request)]
+        }
+        try await LoaderWorld.run { world in
+            for (path, version) in [("/A/media.mp3?sig=1", 1), ("/B/media.mp3", 2), ("/A/media.mp3?sig=2", 1)] {
+                let url = server.baseURL + path
+                let resource = Resource(key: CacheKey(url: url), urls: [url])
+                let bytes = try await world.read(resource)
+                #expect(bytes == Bytes(Pattern.bytes(5_000, version: version)))
+            }
+            #expect(server.requests.count == 2)
+        }
+        server.stop()
+    }
+
+    @Test("two files under one key are told apart by what the source knows of them") func knownFile() async throws {
+        let content = Pattern.bytes(5_000)
+        let server = try RawResponder { [.file(content, $0)] }
+        try await LoaderWorld.run { world in
+            var resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
+            resource.md5 = MD5.hexDigest(of: content)
+            #expect(try await world.read(resource) == Bytes(content))
+            resource.length = 6_000
+            await #expect(throws: LoadError.self) { try await world.read(resource) }
+            var other = Resource(key: try CacheKey("b"), urls: [server.baseURL + "/b"])
+            other.md5 = MD5.hexDigest(of: [1])
+            let reader = try await world.loaders.open(other, priority: .current, readAhead: 0)
+            await #expect(throws: LoadError.self) {
+                await reader.want([0..<5_000])
+                try await reader.wait(for: 0..<5_000)
+                _ = try await reader.read(at: 0, count: 5_000)
+            }
+            await reader.close()
+            let left = await world.cache.record(of: other.key)
+            #expect(left == nil)
+        }
+        server.stop()
+    }
+
+    @Test("INPUT-2: path and query reach the server byte for byte, without the fragment", arguments: [
+        ("/v?sig=a%2Fb%3D&x=1+2#t=3", "/v?sig=a%2Fb%3D&x=1+2"), ("/get", "/get"), ("/get?", "/get?"), ("/a/", "/a/"),
+        ("/%E4%B8%AD%20%F0%9F%8E%B5", "/%E4%B8%AD%20%F0%9F%8E%B5"),
+    ]) func untouched(path: String, target: String) async throws {
+        let content = Pattern.bytes(100)
+        let server = try RawResponder { [.file(content, $0)] }
+        try await LoaderWorld.run { world in
+            let url = server.baseURL + path
+            let bytes = try await world.read(Resource(key: CacheKey(url: url), urls: [url]))
+            #expect(bytes == Bytes(content))
+            #expect(server.requests.map(\.target) == [target])
+        }
+        server.stop()
+    }
+}
