@@ -1,5 +1,5 @@
 package import EventLoop
-package import FeedVocabulary
+public import FeedVocabulary
 package import HTTPTransport
 package import MediaCache
 package import ResourceLoading
@@ -79,4 +79,9 @@ public struct Bytes: Equatable, CustomStringConvertible, CustomReflectable, Send
     public var description: String { "\(array.count) bytes, \(array.prefix(8))…" }
     public var customMirror: Mirror { Mirror(self, children: [:]) }
     public static func == (left: Bytes, right: [UInt8]) -> Bool { left.array == right }
+}
+
+/// A cache key that the test knows to be legal.
+public func key(_ text: String) -> CacheKey {
+    do { return try CacheKey(text) } catch { preconditionFailure("\(error)") }
 }

@@ -83,6 +83,13 @@ package struct ByteRangeSet: Hashable, Sendable {
         return holes
     }
 
+    /// The whole gap that `missing`, of which nothing is in the set, is part of.
+    package func hole(around missing: ByteRange) -> ByteRange {
+        let next = indexOfRange(endingAfter: missing.lowerBound)
+        let end = next < ranges.count ? max(ranges[next].lowerBound, missing.upperBound) : missing.upperBound
+        return (next > 0 ? min(ranges[next - 1].upperBound, missing.lowerBound) : 0)..<end
+    }
+
     /// How much of `range` is in the set, in bytes.
     package func overlap(with range: ByteRange) -> Int64 {
         range.length - holes(in: range).reduce(0) { $0 + $1.length }

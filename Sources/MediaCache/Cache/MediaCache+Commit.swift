@@ -115,7 +115,8 @@ extension MediaCache {
         entries[key] = entry
         if mustSave { try await save(saved, changed: configuration.keepsChecksums ? trimmed : [], file: entry.file) }
         for part in trimmed {
-            try await resource.file.punchHole(part)
+            // With what is missing around it, or each time a disk block that two parts share would stay.
+            try await resource.file.punchHole(entry.record.ranges.hole(around: part))
             used -= part.length
         }
     }

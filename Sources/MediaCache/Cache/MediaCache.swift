@@ -265,7 +265,7 @@ package actor MediaCache {
         guard configuration.freeDiskGuard > 0 else { return }
         let (sum, overflow) = writtenSinceDiskCheck.addingReportingOverflow(bytes)
         writtenSinceDiskCheck = overflow ? .max : sum
-        guard writtenSinceDiskCheck > min(Self.diskCheckBytes, configuration.freeDiskGuard) else { return }
+        guard writtenSinceDiskCheck > min(Self.diskCheckBytes, configuration.freeDiskGuard / 4) else { return }
         while true {
             guard let free = try? await files.freeBytes(at: configuration.directory) else { return }
             if free - bytes >= configuration.freeDiskGuard {
@@ -316,7 +316,7 @@ package actor MediaCache {
 
     /// The resource that goes first: least recently used, and in nobody's hands.
     private func evictable() -> (key: CacheKey, id: Int64)? {
-        let candidates = entries.values.filter { $0.pins == 0 && !$0.isBusy && !$0.record.ranges.isEmpty }
+        let candidates = entries.values.filter { $0.pins == 0 && !$0.record.ranges.isEmpty }
         return candidates.min { $0.record.lastUse < $1.record.lastUse }.map { ($0.record.key, $0.record.id) }
     }
 

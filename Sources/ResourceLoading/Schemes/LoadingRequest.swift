@@ -68,7 +68,7 @@ public final class LoadingRequest: Sendable {
 
     /// Gives bytes from ``currentOffset`` on; suspends while the loader has more than it can store.
     ///
-    /// What goes beyond the bytes asked for is dropped.
+    /// What goes beyond the bytes asked for is dropped, and the request is finished with the last of them.
     public func respond(with bytes: [UInt8]) async {
         let waiting = state.withLock { state -> CheckedContinuation<Void, Never>? in
             guard !state.isOver else { return nil }
@@ -78,6 +78,7 @@ public final class LoadingRequest: Sendable {
             state.pieces.append(kept)
             state.bufferedBytes += kept.count
             state.position += Int64(kept.count)
+            if Int64(kept.count) == room { state.outcome = .finished }
             return state.loaderWaits.take()
         }
         waiting?.resume()

@@ -15,10 +15,12 @@ import Testing
         let content = Self.megabyte
         let server = try RawResponder { _ in [.whole("200 OK", ["Content-Type: video/mp4"], content)] }
         try await LoaderWorld.run { world in
-            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
             let reader = try await world.loaders.open(resource, priority: .preload, readAhead: 0)
-            #expect(try await reader.read(at: 1_000, count: 1_000) == Pattern.bytes(1_000..<2_000))
-            #expect(try await reader.contentInformation().supportsRanges == false)
+            let got1 = try await reader.read(at: 1_000, count: 1_000)
+            #expect(got1 == Pattern.bytes(1_000..<2_000))
+            let got2 = try await reader.contentInformation().supportsRanges
+            #expect(got2 == false)
             await reader.close()
             #expect(await world.loaders.traffic.bytesFetched < 1_000_000)
         }
@@ -33,9 +35,11 @@ import Testing
             return [.whole("206 Partial Content", fields, Array(content[first...]))]
         }
         try await LoaderWorld.run { world in
-            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
-            #expect(try await world.read(resource, 5_000..<6_000) == Bytes(Pattern.bytes(5_000..<6_000)))
-            #expect(try await world.read(resource) == Bytes(content))
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
+            let got3 = try await world.read(resource, 5_000..<6_000)
+            #expect(got3 == Bytes(Pattern.bytes(5_000..<6_000)))
+            let got4 = try await world.read(resource)
+            #expect(got4 == Bytes(content))
         }
         server.stop()
     }
@@ -45,10 +49,10 @@ import Testing
             [.whole("206 Partial Content", ["Content-Range: bytes 9000-9999/10000"], Pattern.bytes(9_000..<10_000))]
         }
         try await LoaderWorld.run { world in
-            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
             await #expect(throws: LoadError.self) { try await world.read(resource, 0..<100) }
             #expect(server.requests.count == 1 + RetryPolicy.maximumRetries)
-            #expect(await world.cache.record(of: try CacheKey("a"))?.ranges.isEmpty ?? true)
+            #expect(await world.cache.record(of: key("a"))?.ranges.isEmpty ?? true)
         }
         server.stop()
     }
@@ -65,12 +69,13 @@ import Testing
             ]
         }
         try await LoaderWorld.run { world in
-            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
             let reader = try await world.loaders.open(resource, priority: .current, readAhead: 0)
             let information = try await reader.contentInformation()
             #expect(information.length == 5_314_622)
             #expect(information.supportsRanges)
-            #expect(try await reader.read(at: 10, count: 100) == Pattern.bytes(10..<110))
+            let got5 = try await reader.read(at: 10, count: 100)
+            #expect(got5 == Pattern.bytes(10..<110))
             await reader.close()
         }
         server.stop()
@@ -90,17 +95,19 @@ import Testing
             ]
         }
         try await LoaderWorld.run { world in
-            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
             let reader = try await world.loaders.open(resource, priority: .current, readAhead: 0)
             await reader.want([0..<1_000])
             try await reader.wait(for: 0..<1_000)
             #expect(reader.length == nil)
             #expect(!reader.isComplete)
-            #expect(try await reader.read(at: 50_000, count: 10) == Pattern.bytes(50_000..<50_010))
+            let got6 = try await reader.read(at: 50_000, count: 10)
+            #expect(got6 == Pattern.bytes(50_000..<50_010))
             #expect(reader.length == 100_000)
             await reader.close()
-            #expect(try await world.read(resource) == Bytes(content))
-            #expect(await world.cache.record(of: try CacheKey("a"))?.isComplete == true)
+            let got7 = try await world.read(resource)
+            #expect(got7 == Bytes(content))
+            #expect(await world.cache.record(of: key("a"))?.isComplete == true)
         }
         server.stop()
     }
@@ -116,13 +123,14 @@ import Testing
             ]
         }
         try await LoaderWorld.run { world in
-            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
             let reader = try await world.loaders.open(resource, priority: .current, readAhead: 0)
             await reader.want([0..<1_000_000])
             try await reader.wait(for: 0..<1_000_000)
             await reader.close()
             #expect(server.requests.dropFirst().map { $0.range?.first } == [600_000])
-            #expect(try await world.read(resource) == Bytes(content))
+            let got8 = try await world.read(resource)
+            #expect(got8 == Bytes(content))
         }
         server.stop()
     }
@@ -136,9 +144,10 @@ import Testing
             return [.whole("206 Partial Content", ["Content-Range: bytes 0-4999/*"], content)]
         }
         try await LoaderWorld.run { world in
-            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
-            #expect(try await world.read(resource) == Bytes(content))
-            let record = await world.cache.record(of: try CacheKey("a"))
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
+            let got9 = try await world.read(resource)
+            #expect(got9 == Bytes(content))
+            let record = await world.cache.record(of: key("a"))
             #expect(record?.length == 5_000)
             #expect(record?.ranges.ranges == [0..<5_000])
         }
@@ -154,10 +163,12 @@ import Testing
                 : [.file(new, request, tag: nil)]
         }
         try await LoaderWorld.run { world in
-            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
-            #expect(try await world.read(resource, 0..<3_000, readAhead: 0) == Bytes(Array(old[..<3_000])))
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
+            let got10 = try await world.read(resource, 0..<3_000, readAhead: 0)
+            #expect(got10 == Bytes(Array(old[..<3_000])))
             await #expect(throws: LoadError.self) { try await world.read(resource, 0..<5_000) }
-            #expect(try await world.read(resource) == Bytes(new))
+            let got11 = try await world.read(resource)
+            #expect(got11 == Bytes(new))
         }
         server.stop()
     }
@@ -168,7 +179,7 @@ import Testing
             request.method == "HEAD" ? [.whole("403 Forbidden")] : [.file(content, request)]
         }
         try await LoaderWorld.run { world in
-            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
             let reader = try await world.loaders.open(resource, priority: .current, readAhead: 0)
             let information = try await reader.contentInformation()
             #expect(information.length == 3_000)
@@ -187,8 +198,9 @@ import Testing
                 : [.file(content, request)]
         }
         try await LoaderWorld.run { world in
-            #expect(try await world.read(Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])) == Bytes(content))
-            let never = Resource(key: try CacheKey("b"), urls: [server.baseURL + "/never"])
+            let got12 = try await world.read(Resource(key: key("a"), urls: [server.baseURL + "/a"]))
+            #expect(got12 == Bytes(content))
+            let never = Resource(key: key("b"), urls: [server.baseURL + "/never"])
             await #expect(throws: LoadError.status(202, url: server.baseURL + "/never")) { try await world.read(never) }
         }
         server.stop()
@@ -203,10 +215,10 @@ import Testing
             ]
         }
         try await LoaderWorld.run { world in
-            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
             await #expect(throws: LoadError.self) { try await world.read(resource) }
             #expect(server.requests[0].headers["accept-encoding"] == "identity")
-            #expect(await world.cache.record(of: try CacheKey("a"))?.ranges.isEmpty ?? true)
+            #expect(await world.cache.record(of: key("a"))?.ranges.isEmpty ?? true)
         }
         server.stop()
     }
@@ -223,8 +235,9 @@ import Testing
             ]
         }
         try await LoaderWorld.run { world in
-            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
-            #expect(try await world.read(resource) == Bytes(content))
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
+            let got13 = try await world.read(resource)
+            #expect(got13 == Bytes(content))
             #expect(await world.loaders.traffic.bytesFetched == 1_000_000)
         }
         server.stop()
@@ -240,9 +253,10 @@ import Testing
             return [.whole("206 Partial Content", ["Content-Type: multipart/byteranges; boundary=\"b7\""], body)]
         }
         try await LoaderWorld.run { world in
-            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
-            #expect(try await world.read(resource) == Bytes(content))
-            #expect(await world.cache.record(of: try CacheKey("a"))?.contentType == "audio/mpeg")
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
+            let got14 = try await world.read(resource)
+            #expect(got14 == Bytes(content))
+            #expect(await world.cache.record(of: key("a"))?.contentType == "audio/mpeg")
         }
         server.stop()
     }
@@ -253,13 +267,15 @@ import Testing
             request.number == 0 ? [.file(old, request, tag: "\"a\"")] : [.file(new, request, tag: "\"b\"")]
         }
         try await LoaderWorld.run { world in
-            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
-            #expect(try await world.read(resource, 0..<10_000, readAhead: 0) == Bytes(Array(old[..<10_000])))
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
+            let got15 = try await world.read(resource, 0..<10_000, readAhead: 0)
+            #expect(got15 == Bytes(Array(old[..<10_000])))
             await #expect(throws: LoadError.changed(url: server.baseURL + "/a")) {
                 try await world.read(resource, 500_000..<600_000)
             }
             #expect(server.requests[1].headers["if-range"] == "\"a\"")
-            #expect(try await world.read(resource) == Bytes(new))
+            let got16 = try await world.read(resource)
+            #expect(got16 == Bytes(new))
         }
         server.stop()
     }
@@ -276,12 +292,14 @@ import Testing
             ]
         }
         try await LoaderWorld.run { world in
-            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
-            #expect(try await world.read(resource) == Bytes(content))
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
+            let got17 = try await world.read(resource)
+            #expect(got17 == Bytes(content))
             let requests = server.requests.count
-            #expect(try await world.read(resource) == Bytes(content))
+            let got18 = try await world.read(resource)
+            #expect(got18 == Bytes(content))
             #expect(server.requests.count == requests)
-            #expect(await world.cache.record(of: try CacheKey("a"))?.length == 1_000_000)
+            #expect(await world.cache.record(of: key("a"))?.length == 1_000_000)
         }
         server.stop()
     }
@@ -295,9 +313,11 @@ import Testing
                 : [.file(content, request)]
         }
         try await LoaderWorld.run { world in
-            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
-            #expect(try await world.read(resource, 0..<10_000, readAhead: 0) == Bytes(Array(content[..<10_000])))
-            #expect(try await world.read(resource) == Bytes(content))
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
+            let got19 = try await world.read(resource, 0..<10_000, readAhead: 0)
+            #expect(got19 == Bytes(Array(content[..<10_000])))
+            let got20 = try await world.read(resource)
+            #expect(got20 == Bytes(content))
             #expect(await world.loaders.traffic.bytesFetched == 1_000_000)
         }
         server.stop()
@@ -311,7 +331,7 @@ import Testing
             [.answer("200 OK", fields + ["Content-Type: video/mp4", "Connection: close"], Pattern.bytes(10)), .close]
         }
         try await LoaderWorld.run { world in
-            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
             let bytes = try? await world.read(resource)
             #expect(bytes == nil || bytes == Bytes(Pattern.bytes(10)))
         }
@@ -325,9 +345,9 @@ import Testing
     ]) func contentRanges(fields: [String]) async throws {
         let server = try RawResponder { _ in [.whole("206 Partial Content", fields, Pattern.bytes(10))] }
         try await LoaderWorld.run { world in
-            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
             await #expect(throws: LoadError.self) { try await world.read(resource) }
-            #expect(await world.cache.record(of: try CacheKey("a"))?.ranges.isEmpty ?? true)
+            #expect(await world.cache.record(of: key("a"))?.ranges.isEmpty ?? true)
         }
         server.stop()
     }
@@ -337,7 +357,7 @@ import Testing
             withRanges ? [.whole("416 No", ["Content-Range: bytes */0"])] : [.whole("200 OK", ["Content-Type: video/mp4"])]
         }
         try await LoaderWorld.run { world in
-            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
             await #expect(throws: LoadError.empty(url: server.baseURL + "/a")) { try await world.read(resource) }
             #expect(server.requests.count == 1)
         }
@@ -356,11 +376,12 @@ import Testing
             ]
         }
         try await LoaderWorld.run { world in
-            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
             for place in [1 << 31, 1 << 32, length] {
                 let range = Int64(place - 3)..<Int64(place + 3)
                 let expected = Pattern.bytes(place - 3..<min(place + 3, length))
-                #expect(try await world.read(resource, range, readAhead: 0) == Bytes(expected))
+                let got21 = try await world.read(resource, range, readAhead: 0)
+                #expect(got21 == Bytes(expected))
             }
             #expect(await world.cache.used < 100_000)
         }
@@ -371,12 +392,16 @@ import Testing
         let content = Pattern.bytes(3_000)
         let server = try RawResponder { [.file(content, $0)] }
         try await LoaderWorld.run { world in
-            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
-            #expect(try await world.read(resource) == Bytes(content))
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
+            let got22 = try await world.read(resource)
+            #expect(got22 == Bytes(content))
             let requests = server.requests.count
-            #expect(try await world.read(resource, 3_000..<4_000) == Bytes([]))
-            #expect(try await world.read(resource, 3_010..<4_000) == Bytes([]))
-            #expect(try await world.read(resource, Int64.max - 1..<Int64.max) == Bytes([]))  // INPUT-4
+            let got23 = try await world.read(resource, 3_000..<4_000)
+            #expect(got23 == Bytes([]))
+            let got24 = try await world.read(resource, 3_010..<4_000)
+            #expect(got24 == Bytes([]))
+            let got25 = try await world.read(resource, Int64.max - 1..<Int64.max)
+            #expect(got25 == Bytes([]))  // INPUT-4
             #expect(server.requests.count == requests)
         }
         server.stop()
@@ -393,8 +418,9 @@ import Testing
                 }
         }
         try await LoaderWorld.run { world in
-            let resource = Resource(key: try CacheKey("a"), urls: [server.baseURL + "/a"])
-            #expect(try await world.read(resource, 800_000..<Int64.max).count == 15_259)
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
+            let got26 = try await world.read(resource, 800_000..<Int64.max).count
+            #expect(got26 == 15_259)
         }
         server.stop()
     }
