@@ -31,7 +31,7 @@ func withCache(
 
 extension MediaCache {
     /// Stores bytes of the pattern under a name.
-    func fill(_ name: String, _ range: Range<Int>, length: Int64? = nil, version: Int = 0) async throws {
+    package func fill(_ name: String, _ range: Range<Int>, length: Int64? = nil, version: Int = 0) async throws {
         let resource = try await checkOut(key(name))
         defer { checkIn(resource) }
         describe(resource, length: length, validator: "\"\(version)\"", contentType: "video/mp4")
