@@ -10,7 +10,7 @@ final class LoadingResource {
         /// Where it reads, and how far ahead of that bytes are wanted.
         var position: Int64 = 0
         var readAhead: Int64
-        /// The place it waits for, when it waits.
+        /// The place that its own thread waits for, when it waits. Those who wait by `await` are ``waiters``.
         var asked: ByteRange?
         /// Ranges wanted as a whole, each as one request.
         var wanted: [ByteRange] = []
@@ -86,11 +86,11 @@ final class LoadingResource {
             guard let reader = readers[id] else { return [] }
             var demands: [FetchPlanner.Demand] = []
             let segment = min(Self.largestSegment, Self.firstSegment << min(8, Int64(reader.segments)))
-            if let asked = reader.asked {
-                let window = ByteRange(offset: asked.lowerBound, saturatingLength: max(asked.length, reader.readAhead))
-                demands.append(.init(ranges: [window], priority: reader.priority, segment: segment))
-            } else if reader.readAhead > 0 {
-                let window = ByteRange(offset: reader.position, saturatingLength: reader.readAhead)
+            let awaited = awaited(by: id)
+            let places = awaited.isEmpty && reader.readAhead > 0 ? [reader.position] : awaited
+            let length = awaited.isEmpty ? reader.readAhead : max(Self.smallestDemand, reader.readAhead)
+            for place in places {
+                let window = ByteRange(offset: place, saturatingLength: length)
                 demands.append(.init(ranges: [window], priority: reader.priority, segment: segment))
             }
             if !reader.wanted.isEmpty {
@@ -108,10 +108,23 @@ final class LoadingResource {
         }
     }
 
+    /// The places that a reader waits for now.
+    private func awaited(by id: Int) -> [Int64] {
+        var places = Set<Int64>()
+        if let asked = readers[id]?.asked { places.insert(asked.lowerBound) }
+        for waiter in waiters.values where waiter.reader == id {
+            switch waiter.need {
+            case .bytes(let range): places.insert(range.lowerBound)
+            case .information: places.insert(0)
+            }
+        }
+        return places.sorted()
+    }
+
     /// Whether a reader wants the byte at `offset` now, rather than some time.
     func isWanted(_ offset: Int64) -> Bool {
-        readers.values.contains { reader in
-            if let asked = reader.asked, asked.lowerBound >= offset { return true }
+        readers.contains { id, reader in
+            if awaited(by: id).contains(where: { $0 >= offset }) { return true }
             return offset < reader.position + max(reader.readAhead, Self.smallestDemand)
                 || reader.wanted.contains { $0.upperBound > offset }
         }
@@ -127,7 +140,7 @@ final class LoadingResource {
     func starter(of range: ByteRange) -> Int? {
         readers.keys.sorted().first { id in
             guard let reader = readers[id] else { return false }
-            return reader.asked?.lowerBound == range.lowerBound
+            return awaited(by: id).contains(range.lowerBound)
                 || (reader.readAhead > 0 && reader.position <= range.lowerBound)
         }
     }

@@ -180,10 +180,13 @@ package actor ResourceLoaders {
     /// An explicit demand: a former failure no longer stands in the way.
     private func demandChanged(_ key: CacheKey) {
         guard let loading = resources[key] else { return }
-        if loading.failure != nil {
-            (loading.failure, loading.didRefresh, loading.urlIndex) = (nil, false, 0)
-        }
+        forgive(loading)
         pump(loading)
+    }
+
+    private func forgive(_ loading: LoadingResource) {
+        guard loading.failure != nil else { return }
+        (loading.failure, loading.didRefresh, loading.urlIndex) = (nil, false, 0)
     }
 
     func want(_ key: CacheKey, _ id: Int, _ ranges: [ByteRange]) {
@@ -250,9 +253,7 @@ package actor ResourceLoaders {
         guard let loading = resources[key], loading.readers[id] != nil else { throw LoadError.closed }
         if loading.information == nil {
             if let failure = loading.bytes.takeFailure(id) { throw failure }
-            if loading.readers[id]?.asked == nil { loading.readers[id]?.asked = 0..<LoadingResource.smallestDemand }
-            demandChanged(key)
-            try await suspend(loading, id, until: .information)
+            try await suspend(loading, id, until: .information, isRetrying: true)
         }
         guard let information = loading.information else { throw LoadError.closed }
         return information
@@ -266,7 +267,6 @@ package actor ResourceLoaders {
             if let length = loading.information?.length, offset >= length { return [] }
             if let piece = loading.bytes.piece(at: offset, count: count, reader: id) {
                 loading.readers[id]?.position = offset + Int64(piece.count)
-                loading.readers[id]?.asked = nil
                 if let bytes = piece.bytes { return bytes }
                 if let file = piece.file {
                     pump(loading)
@@ -278,8 +278,8 @@ package actor ResourceLoaders {
                 }
             }
             if let failure = loading.bytes.takeFailure(id) { throw failure }
-            reading(key, id, at: offset)
-            try await suspend(loading, id, until: .bytes(offset..<offset + 1))
+            loading.readers[id]?.position = offset
+            try await suspend(loading, id, until: .bytes(offset..<offset + 1), isRetrying: true)
         }
     }
 
@@ -287,7 +287,7 @@ package actor ResourceLoaders {
         guard let loading = resources[key], loading.readers[id] != nil else { throw LoadError.closed }
         if isMet(loading, .bytes(range)) { return }
         if let failure = loading.bytes.takeFailure(id) ?? loading.failure { throw failure }
-        try await suspend(loading, id, until: .bytes(range))
+        try await suspend(loading, id, until: .bytes(range), isRetrying: false)
     }
 
     private func isMet(_ loading: LoadingResource, _ need: LoadingResource.Need) -> Bool {
@@ -301,7 +301,10 @@ package actor ResourceLoaders {
         }
     }
 
-    private func suspend(_ loading: LoadingResource, _ id: Int, until need: LoadingResource.Need) async throws {
+    /// - Parameter isRetrying: Whether a former failure, which its reader has been told, is to be tried again.
+    private func suspend(
+        _ loading: LoadingResource, _ id: Int, until need: LoadingResource.Need, isRetrying: Bool
+    ) async throws {
         nextID += 1
         let number = nextID
         let key = loading.resource.storageKey
@@ -309,8 +312,10 @@ package actor ResourceLoaders {
             try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
                 if Task.isCancelled { return continuation.resume(throwing: CancellationError()) }
                 if isMet(loading, need) { return continuation.resume() }
+                if isRetrying { forgive(loading) }
                 if let failure = loading.failure { return continuation.resume(throwing: failure) }
                 loading.waiters[number] = .init(reader: id, need: need, continuation: continuation)
+                pump(loading)
             }
         } onCancel: {
             loop.post {
