@@ -15,11 +15,25 @@ import Foundation
               --port N                      port (default: a free one)
               --rtt MS                      round-trip time (default: 0)
               --mbit N                      megabits a second (default: unlimited)
+          firstframe fetch URL            downloads through loader and cache; goes on where an interrupted one ended
+              -o, --output FILE             to a file, which appears when it is whole (default: standard output)
+              -r, --range A-B               bytes A to B; also A- and -N, the last N
+              -H, --header 'NAME: VALUE'    sent to the URL's own origin; may be given more than once
+              -u, --user USER:PASSWORD      Digest or Basic, as the server asks
+              --cacert FILE                 authorities to trust instead of the system's (PEM)
+              --progress                    a progress line also where standard error is no terminal
+          firstframe cache ls             what the cache holds, most recently used first
+          firstframe cache info KEY       one clip: length, type, validator, the ranges that are there
+          firstframe cache verify         compares files, index and checksums; drops what is not right
+          firstframe cache clear [KEY]    removes everything, or one clip
+              --keep N                      all but the N used last
+          firstframe cache export KEY FILE
           firstframe help, firstframe version
 
         everywhere:
           --json                          one JSON object on standard output, words on standard error
-          --cache DIR                     cache directory (play: $XDG_CACHE_HOME/firstframe; run, demo: an empty one)
+          --cache DIR                     cache directory (play, cache: $XDG_CACHE_HOME/firstframe; run, demo: an empty
+                                          one; fetch: beside the output until it is whole)
 
         exit status: 0 when all went well, 1 when something could not be played, 2 for a wrong command line or script,
         130 when interrupted
@@ -59,6 +73,14 @@ import Foundation
             case "origin":
                 let arguments = try Arguments(rest, options: ["port", "rtt", "mbit"], flags: ["json"])
                 return try await OriginCommand(console: console).run(arguments)
+            case "fetch":
+                let arguments = try Arguments(
+                    rest, options: ["output", "range", "header", "user", "cacert", "cache"],
+                    flags: ["json", "progress"], letters: ["o": "output", "r": "range", "H": "header", "u": "user"])
+                return try await FetchCommand(console: console).run(arguments)
+            case "cache":
+                let arguments = try Arguments(rest, options: ["cache", "keep"], flags: ["json"])
+                return try await CacheCommand(console: console).run(arguments)
             case "help", "--help", "-h":
                 console.say(help)
                 return 0

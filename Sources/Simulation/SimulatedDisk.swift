@@ -98,9 +98,11 @@ private final class SimulatedFile: OpenFile {
         state.withLock { state in
             let end = Int(offset) + new.count
             if state.bytes.count < end {
-                state.bytes.append(contentsOf: repeatElement(0, count: end - state.bytes.count))
+                state.bytes += [UInt8](repeating: 0, count: end - state.bytes.count)
             }
-            state.bytes.replaceSubrange(Int(offset)..<end, with: new)
+            state.bytes.withUnsafeMutableBytes { memory in
+                UnsafeMutableRawBufferPointer(rebasing: memory[Int(offset)..<end]).copyBytes(from: new)
+            }
             state.written.insert(range)
         }
     }
@@ -118,8 +120,10 @@ private final class SimulatedFile: OpenFile {
         try await disk.delay()
         state.withLock { state in
             let part = range.clamped(to: 0..<Int64(state.bytes.count))
-            state.bytes.replaceSubrange(
-                Int(part.lowerBound)..<Int(part.upperBound), with: repeatElement(0, count: Int(part.length)))
+            _ = state.bytes.withUnsafeMutableBytes { memory in
+                UnsafeMutableRawBufferPointer(rebasing: memory[Int(part.lowerBound)..<Int(part.upperBound)])
+                    .initializeMemory(as: UInt8.self, repeating: 0)
+            }
             state.written.remove(range)
         }
     }

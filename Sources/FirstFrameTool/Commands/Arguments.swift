@@ -1,15 +1,27 @@
 /// The words after the command's name.
 struct Arguments {
     private(set) var values: [String] = []
-    private var options: [String: String] = [:]
+    private var options: [String: [String]] = [:]
     private var flags: Set<String> = []
 
     /// - Parameters:
     ///   - options: Names of options that take a value.
     ///   - flags: Names of options that don't.
-    init(_ words: some Sequence<String>, options known: [String], flags knownFlags: [String]) throws(UsageError) {
+    ///   - letters: Short names, such as `-o` for `--output`.
+    init(
+        _ words: some Sequence<String>, options known: [String], flags knownFlags: [String],
+        letters: [Character: String] = [:]
+    ) throws(UsageError) {
         var words = Array(words)[...]
         while let word = words.popFirst() {
+            if word.count >= 2, word.first == "-", let name = letters[word.dropFirst().first ?? "-"] {
+                let rest = String(word.dropFirst(2))
+                guard let value = rest.isEmpty ? words.popFirst() : rest else {
+                    throw UsageError(text: "\(word) needs a value")
+                }
+                options[name, default: []].append(value)
+                continue
+            }
             guard word.hasPrefix("--"), word != "--" else {
                 if word == "--" {
                     values += words
@@ -26,7 +38,7 @@ struct Arguments {
                 guard let value = parts.count == 2 ? String(parts[1]) : words.popFirst() else {
                     throw UsageError(text: "--\(name) needs a value")
                 }
-                options[name] = value
+                options[name, default: []].append(value)
             } else {
                 let allowed = (known + knownFlags).sorted().map { "--\($0)" }.joined(separator: ", ")
                 throw UsageError(text: "\(word) is not known here; options: \(allowed)")
@@ -35,10 +47,13 @@ struct Arguments {
     }
 
     func has(_ flag: String) -> Bool { flags.contains(flag) }
-    subscript(option: String) -> String? { options[option] }
+    /// The value of an option; the last one when it was given more than once.
+    subscript(option: String) -> String? { options[option]?.last }
+    /// Every value of an option that may be given more than once.
+    func all(_ option: String) -> [String] { options[option] ?? [] }
 
     func number(_ option: String, in range: ClosedRange<Double>) throws(UsageError) -> Double? {
-        guard let text = options[option] else { return nil }
+        guard let text = self[option] else { return nil }
         guard let number = Double(text), range.contains(number) else {
             throw UsageError(
                 text: "--\(option) \(text): a number from \(range.lowerBound) to \(range.upperBound) is allowed")

@@ -14,6 +14,23 @@ struct Console: Sendable {
         write(String(decoding: try encoder.encode(value), as: UTF8.self) + "\n", to: 1)
     }
 
+    /// Replaces the last line on standard error, on a terminal.
+    func progress(_ text: String) { write("\r\(text)\u{1B}[K", to: 2) }
+
+    /// Bytes to standard output.
+    ///
+    /// - Returns: Whether the reader is still there.
+    func output(_ bytes: [UInt8]) -> Bool {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { Glibc.write(1, $0.baseAddress, $0.count) }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { return false }
+            rest = rest.dropFirst(count)
+        }
+        return true
+    }
+
     /// Unbuffered, so that lines appear as things happen, also in a pipe.
     private func write(_ text: String, to descriptor: Int32) {
         var bytes = Array(text.utf8)[...]

@@ -59,7 +59,6 @@ extension MediaCache {
         do {
             try await resource.file.truncate(to: length)
             if moving {
-                try await resource.file.sync()
                 do {
                     try await files.rename(source, to: path)
                     return await drop(key, id: resource.record.id)
