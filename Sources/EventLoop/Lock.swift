@@ -41,6 +41,16 @@ package final class Lock<Value>: @unchecked Sendable {
         return body(&value)
     }
 
+    /// Changes the value and wakes one of the threads that wait in ``waitWithLock(_:)``.
+    package func withLockNotifyingOne<Result>(_ body: (inout Value) -> sending Result) -> sending Result {
+        pthread_mutex_lock(mutex)
+        defer {
+            pthread_mutex_unlock(mutex)
+            pthread_cond_signal(changed)
+        }
+        return body(&value)
+    }
+
     /// Blocks the calling thread until `body` gives an answer; asked again after each notifying change.
     ///
     /// For threads of one's own (an engine's decode thread), never for the loop thread or a task.

@@ -30,6 +30,8 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
     private let timers = Lock(TimerQueue())
     private let chance: Lock<SplitMix64>
     private let thread = Lock<WorkerThread?>(nil)
+    private let pool = WorkerPool()
+    private var offloadedCount = 0  // touched on the loop thread only
     private let currentThread = Atomic<UInt>(0)
     private let isStopping = Atomic<Bool>(false)
 
@@ -154,7 +156,7 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
             return inbox.work
         }
         perform(batch)
-        if isStopping.load(ordering: .acquiring) { closeOwnHandles() } else { arm() }
+        if !isStopping.load(ordering: .acquiring) { arm() } else if offloadedCount == 0 { closeOwnHandles() }
     }
 
     private func perform(_ batch: [Work]) {
@@ -208,30 +210,20 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
 
     // MARK: Work off the loop
 
-    private final class Offloaded: Sendable {
-        let work, done: @Sendable () -> Void
-        init(work: @escaping @Sendable () -> Void, done: @escaping @Sendable () -> Void) {
-            (self.work, self.done) = (work, done)
-        }
-    }
-
     package func offload(_ work: @escaping @Sendable () -> Void, then done: @escaping @Sendable () -> Void) {
         guard isIsolatingCurrentContext() == true else { return post { self.offload(work, then: done) } }
-        guard isRunning else {  // a drain has no libuv loop any more
+        guard isRunning else {  // a drain has no loop to come back to
             work()
             return done()
         }
-        let request = UnsafeMutablePointer<uv_work_t>.allocate(capacity: 1)
-        request.pointee.data = Unmanaged.passRetained(Offloaded(work: work, done: done)).toOpaque()
-        let code = uv_queue_work(
-            loop, request,
-            { Unmanaged<Offloaded>.fromOpaque($0!.pointee.data).takeUnretainedValue().work() },
-            { request, _ in
-                let offloaded = Unmanaged<Offloaded>.fromOpaque(request!.pointee.data).takeRetainedValue()
-                request!.deallocate()
-                offloaded.done()
-            })
-        precondition(code == 0, "uv_queue_work refused a valid request: \(code)")
+        offloadedCount += 1
+        pool.submit {
+            work()
+            self.post {
+                self.offloadedCount -= 1
+                done()
+            }
+        }
     }
 
     // MARK: Identity and end
@@ -253,6 +245,7 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
         isStopping.store(true, ordering: .releasing)
         post {}
         worker.join()
+        pool.stop()
     }
 
     private func closeOwnHandles() {
