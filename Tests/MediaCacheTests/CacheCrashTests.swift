@@ -43,8 +43,8 @@ extension MediaCache {
 }
 
 /// After whatever happened, the cache opens, promises only right bytes, takes new ones, and is no larger than it says.
-private func expectSound(_ folder: TemporaryFolder) async throws {
-    try await withCache(in: folder, capacity: 150_000) { cache in
+private func expectSound(_ folder: TemporaryFolder, boot: String? = nil) async throws {
+    try await withCache(in: folder, capacity: 150_000, boot: boot) { cache in
         for record in await cache.records {
             try await cache.expectPattern(record.key.text, version: record.key.text == "c" && record.validator == "\"1\"" ? 1 : 0)
         }
@@ -83,6 +83,7 @@ private func expectSound(_ folder: TemporaryFolder) async throws {
             let faulty = Lock<FaultyFiles?>(nil)
             try? await withCache(
                 in: folder, seed: 2, capacity: 150_000,
+                boot: "first",
                 files: { loop in
                     let files = FaultyFiles(LoopFiles(loop: loop), .powerCut(atSync: number, seed: UInt64(number))) {
                         // The disk as it is at this moment is what the next start finds.
@@ -93,7 +94,7 @@ private func expectSound(_ folder: TemporaryFolder) async throws {
                 }
             ) { await useEverything($0, in: folder) }
             guard try #require(faulty.withLock { $0 }).isDead else { return #expect(number > 8) }
-            try await expectSound(after)
+            try await expectSound(after, boot: "another")
         }
     }
 

@@ -10,12 +10,13 @@ import Testing
 /// Opens a cache on real files for the time of `body`.
 func withCache(
     in folder: TemporaryFolder, seed: UInt64? = nil, capacity: Int64 = 100_000_000, keepsChecksums: Bool = false,
-    files: ((LoopThread) -> any FileSystem)? = nil, _ body: (MediaCache) async throws -> Void
+    boot: String? = nil, files: ((LoopThread) -> any FileSystem)? = nil, _ body: (MediaCache) async throws -> Void
 ) async throws {
     let loop = try LoopThread(seed: seed)
     var configuration = CacheConfiguration(directory: folder.path + "/cache")
     (configuration.capacity, configuration.keepsChecksums) = (capacity, keepsChecksums)
     configuration.freeDiskGuard = 0
+    if let boot { configuration.boot = boot }
     do {
         let cache = try await MediaCache.open(configuration, on: loop, files: files?(loop) ?? LoopFiles(loop: loop))
         var failure: (any Error)?
@@ -213,7 +214,7 @@ func allocated(_ folder: TemporaryFolder) throws -> Int64 {
     }
 
     private func markUnclean(_ folder: TemporaryFolder) throws {
-        let index = try CacheIndex(directory: folder.path + "/cache", now: WallTime(secondsSince1970: 0))
+        let index = try CacheIndex(directory: folder.path + "/cache", now: WallTime(secondsSince1970: 0), boot: CacheConfiguration(directory: "").boot)
         index.close(cleanly: false)
     }
 

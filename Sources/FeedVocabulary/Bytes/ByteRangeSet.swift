@@ -90,6 +90,13 @@ package struct ByteRangeSet: Hashable, Sendable {
         return (next > 0 ? min(ranges[next - 1].upperBound, missing.lowerBound) : 0)..<end
     }
 
+    /// What is in this set and not in `other`.
+    package func subtracting(_ other: ByteRangeSet) -> ByteRangeSet {
+        var rest = ByteRangeSet()
+        rest.ranges = ranges.flatMap { other.holes(in: $0) }
+        return rest
+    }
+
     /// How much of `range` is in the set, in bytes.
     package func overlap(with range: ByteRange) -> Int64 {
         range.length - holes(in: range).reduce(0) { $0 + $1.length }

@@ -3,7 +3,7 @@ import FeedVocabulary
 
 extension MediaCache {
     /// Bytes written but not committed at which a commit starts without waiting.
-    static var commitBytes: Int64 { ByteSize.megabytes(8) }
+    static var commitBytes: Int64 { ByteSize.megabytes(64) }
     /// How long a written range waits for others before it is committed.
     private static var commitDelay: Duration { .seconds(1) }
 
@@ -17,57 +17,75 @@ extension MediaCache {
 
     private func commitDue() async {
         commitTimer = nil
-        for key in entries.filter({ $0.value.needsSave }).map(\.key).sorted(by: { $0.text < $1.text }) {
+        let isWaiting = entries.values.contains { $0.unsyncedSince != nil }
+        if isWaiting { scheduleCommit() }
+        for key in entries.filter({ needsCommit($0.value) }).map(\.key).sorted(by: { $0.text < $1.text }) {
             await commit(key)
         }
         if !isClosed { await removeExpired() }
     }
 
-    /// Makes what was written of one resource durable, then says so in the index.
+    /// Says in the index what was written of one resource, and makes it durable when it is time.
     func commit(_ key: CacheKey) async {
-        guard let id = entries[key]?.record.id, entries[key]?.needsSave == true, await claim(key, id: id) else { return }
+        guard let entry = entries[key], needsCommit(entry), await claim(key, id: entry.record.id) else { return }
+        let id = entry.record.id
         defer {
             release(key, id: id)
             closeFileIfIdle(key)
-            if entries[key]?.needsSave == true { scheduleCommit() }
+            if let entry = entries[key], entry.needsSave || entry.unsyncedSince != nil { scheduleCommit() }
         }
         guard let entry = entries[key] else { return }
         entries[key]?.needsSave = false
         // A record without bytes would be no use, but one that was saved must not keep those that it had.
         guard !entry.record.ranges.isEmpty || !entry.isNew else { return }
         var record = entry.record
+        let changed = configuration.keepsChecksums ? record.ranges.subtracting(entry.committed).ranges : []
         do {
-            var changed: [ByteRange] = []
-            if entry.dirtyBytes > 0, let file = entry.file {
+            let isSync = entry.unsyncedBytes > 0 && isSyncDue(entry)
+            if isSync, let file = entry.file {
                 try await file.sync()
                 if entry.isNew { try await files.syncDirectory(configuration.directory) }
-                if configuration.keepsChecksums {
-                    changed = record.ranges.ranges.flatMap { entry.committed.holes(in: $0) }
-                }
-            } else if entry.dirtyBytes > 0 {
-                record.ranges = entry.committed
             }
             // Dropped meanwhile: its id must not come back into the index.
             guard let now = entries[key], now.record.id == id else { return }
-            // What was trimmed or lost during the sync must not be promised.
-            for range in record.ranges.ranges {
-                for hole in now.record.ranges.holes(in: range) { record.ranges.remove(hole) }
-            }
-            try await save(record, changed: changed, file: entry.file)
+            // What was lost during the sync must not be promised.
+            record.ranges = record.ranges.subtracting(record.ranges.subtracting(now.record.ranges))
+            let synced = isSync ? record.ranges : now.synced
+            try await save(record, synced: synced, durably: isSync, changed: changed, file: entry.file)
             guard entries[key]?.record.id == id else {
                 try await loop.offload { [index] in try index.remove([id]) }
                 return
             }
+            guard let now = entries[key], now.record.id == id else { return }
             entries[key]?.committed = record.ranges
-            entries[key]?.isNew = false
+            if isSync {
+                entries[key]?.synced = synced
+                entries[key]?.isNew = false
+                let isBehind = now.record.ranges.count > synced.count
+                entries[key]?.unsyncedSince = isBehind ? loop.now : nil
+            }
         } catch {
             // Not durable, so not in the index: the bytes stay readable until the end of this process.
             lastCommitFailure = error
         }
     }
 
+    /// How long bytes of a resource in use stay fresh. The system writes them out by itself after the same time, so
+    /// that a sync then finds little left to do.
+    private static var syncDelay: Duration { .seconds(30) }
+
+    private func needsCommit(_ entry: Entry) -> Bool {
+        entry.needsSave || (entry.unsyncedSince != nil && isSyncDue(entry))
+    }
+
+    private func isSyncDue(_ entry: Entry) -> Bool {
+        entry.pins == 0 || isClosed || entry.unsyncedSince.map { $0.duration(to: loop.now) >= Self.syncDelay } ?? true
+    }
+
     /// - Parameter changed: What is new since the last time; its blocks get new checksums.
-    private func save(_ record: CacheRecord, changed: [ByteRange], file: (any OpenFile)?) async throws {
+    private func save(
+        _ record: CacheRecord, synced: ByteRangeSet, durably: Bool, changed: [ByteRange], file: (any OpenFile)?
+    ) async throws {
         var checksums: [BlockChecksum] = []
         if let file {
             for piece in BlockChecksum.pieces(of: record.ranges, touching: changed) {
@@ -76,11 +94,15 @@ extension MediaCache {
             }
         }
         let blocks = BlockChecksum.blocks(touching: changed)
-        try await loop.offload { [index, checksums] in try index.save(record, checksums: checksums, of: blocks) }
+        try await loop.offload { [index, checksums] in
+            try index.save(record, synced: synced, durably: durably, checksums: checksums, of: blocks)
+        }
     }
 
     private func closeFileIfIdle(_ key: CacheKey) {
-        if let entry = entries[key], entry.pins == 0, entry.dirtyBytes == 0, !entry.isBusy { entries[key]?.file = nil }
+        if let entry = entries[key], entry.pins == 0, entry.unsyncedBytes == 0, !entry.isBusy {
+            entries[key]?.file = nil
+        }
     }
 
     /// Gives up bytes of a resource that is larger than what the cache has room for: those behind the reader, oldest
@@ -109,11 +131,15 @@ extension MediaCache {
             willTrim(part)
             entry.record.ranges.remove(part)
             saved.ranges.remove(part)
+            entry.synced.remove(part)
         }
         let mustSave = saved.ranges != entry.committed
         entry.committed = saved.ranges
         entries[key] = entry
-        if mustSave { try await save(saved, changed: configuration.keepsChecksums ? trimmed : [], file: entry.file) }
+        if mustSave {
+            let changed = configuration.keepsChecksums ? trimmed : []
+            try await save(saved, synced: entry.synced, durably: true, changed: changed, file: entry.file)
+        }
         for part in trimmed {
             // With what is missing around it, or each time a disk block that two parts share would stay.
             try await resource.file.punchHole(entry.record.ranges.hole(around: part))

@@ -13,6 +13,17 @@ package struct CacheConfiguration: Sendable {
     package var freeDiskGuard = ByteSize.megabytes(100)
     /// Whether each block's checksum is kept, and compared before the first use after a process that did not end well.
     package var keepsChecksums = false
+    /// Names the time since the machine was started; what was not synced before counts no longer (proc(5)).
+    package var boot = Self.currentBoot
+
+    private static let currentBoot: String = {
+        let descriptor = Glibc.open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return "unknown since \(getpid())" }
+        defer { Glibc.close(descriptor) }
+        var bytes = [UInt8](repeating: 0, count: 36)
+        let count = max(0, Glibc.read(descriptor, &bytes, bytes.count))
+        return String(decoding: bytes[..<count], as: UTF8.self)
+    }()
     package init(directory: String, capacity: Int64 = ByteSize.megabytes(300)) {
         (self.directory, self.capacity) = (directory, capacity)
     }
@@ -26,16 +37,19 @@ package struct CachedResource: Sendable {
 
 /// Byte ranges of media on disk: one sparse file a resource, and an index of what in it is good.
 ///
-/// The order is always: data written, data synced, range committed; and the other way round when space is given back.
-/// After a kill or a power cut the index may know less than was fetched, never more. Bytes can be read as soon as they
-/// are written, by this process.
+/// The order is always: data written, range committed as "fresh", data synced, range committed for good; and the other
+/// way round when space is given back. Fresh ranges count for a process that is started after another was killed, not
+/// for one after the machine was. So the index may know less than was fetched, never more. Bytes can be read as soon as
+/// they are written, by this process.
 package actor MediaCache {
     nonisolated let loop: any LoopExecutor
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     struct Entry {
         var record: CacheRecord  // `ranges` are those written, committed or not
-        var committed: ByteRangeSet
+        var committed: ByteRangeSet  // in the index
+        var synced: ByteRangeSet  // and on the disk, whatever happens to the machine
+        var unsyncedSince: LoopInstant?
         var file: (any OpenFile)?
         var pins = 0
         /// Its record is being saved, or its file's space given back; one of these at a time.
@@ -47,6 +61,7 @@ package actor MediaCache {
         /// Its checksums have to be compared before it is used.
         var isUnverified = false
         var dirtyBytes: Int64 { record.ranges.count - committed.count }
+        var unsyncedBytes: Int64 { record.ranges.count - synced.count }
     }
 
     let configuration: CacheConfiguration
@@ -84,7 +99,9 @@ package actor MediaCache {
             throw CacheError.unusable(directory: directory, reason: String(cString: strerror(error.errno)))
         }
         let now = loop.wallTime
-        let index = try await loop.offload { try CacheIndex(directory: indexInMemory ? nil : directory, now: now) }
+        let index = try await loop.offload {
+            try CacheIndex(directory: indexInMemory ? nil : directory, now: now, boot: configuration.boot)
+        }
         let cache = MediaCache(configuration, loop: loop, files: files, index: index)
         do {
             try await cache.reconcile()
@@ -110,7 +127,7 @@ package actor MediaCache {
                 continue
             }
             entries[record.key] = Entry(
-                record: record, committed: record.ranges, isNew: false,
+                record: record, committed: record.ranges, synced: record.ranges, isNew: false,
                 isUnverified: configuration.keepsChecksums && !index.wasClosed)
             used += record.ranges.count
             useCount = max(useCount, record.lastUse)
@@ -136,7 +153,8 @@ package actor MediaCache {
         if entries[key] == nil {
             let id = Int64(bitPattern: loop.random())
             let record = CacheRecord(id: id, key: key, identity: identity, lastUse: 0, lastUsedAt: loop.wallTime)
-            entries[key] = Entry(record: record, committed: ByteRangeSet(), isNew: true)
+            entries[key] = Entry(
+                record: record, committed: ByteRangeSet(), synced: ByteRangeSet(), isNew: true)
         }
         guard var entry = entries[key] else { preconditionFailure("the entry was just made") }
         useCount += 1
@@ -245,6 +263,7 @@ package actor MediaCache {
         used += range.length - entry.record.ranges.overlap(with: range)
         entry.record.ranges.insert(range)
         entry.needsSave = true
+        if entry.unsyncedSince == nil { entry.unsyncedSince = loop.now }
         entries[key] = entry
         if entry.dirtyBytes >= Self.commitBytes {
             loop.spawn { await self.commit(key) }
@@ -286,6 +305,7 @@ package actor MediaCache {
         used -= entry.record.ranges.overlap(with: range)
         entry.record.ranges.remove(range)
         entry.committed.remove(range)
+        entry.synced.remove(range)
         entry.needsSave = true
         entries[key] = entry
         scheduleCommit()
@@ -361,7 +381,7 @@ package actor MediaCache {
         if let commitTimer { loop.cancel(commitTimer) }
         commitTimer = nil
         for key in entries.keys.sorted(by: { $0.text < $1.text }) { await commit(key) }
-        let isClean = entries.values.allSatisfy { $0.dirtyBytes == 0 && !$0.isUnverified }
+        let isClean = entries.values.allSatisfy { $0.unsyncedBytes == 0 && !$0.isUnverified }
         let index = index
         try? await loop.offload { index.close(cleanly: isClean) }
         entries.removeAll()

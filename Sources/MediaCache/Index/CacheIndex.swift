@@ -15,16 +15,25 @@ final class CacheIndex: Sendable {
     /// - Parameters:
     ///   - directory: `nil` for an index in memory, without a lock.
     ///   - now: What entries of an older format count as last used at.
-    init(directory: String?, now: WallTime) throws(CacheError) {
+    ///   - boot: Names the time since the machine was started.
+    init(directory: String?, now: WallTime, boot: String) throws(CacheError) {
         let opened = try Connection(directory: directory, now: now)
-        wasClosed = try opened.begin()
+        wasClosed = try opened.begin(boot: boot)
         connection = Lock(opened)
     }
 
     func load() throws(CacheError) -> [CacheRecord] { try connection.withLock { c throws(CacheError) in try c.load() } }
-    /// Durable when it returns.
-    func save(_ record: CacheRecord, checksums: [BlockChecksum] = [], of blocks: [ByteRange] = []) throws(CacheError) {
-        try connection.withLock { c throws(CacheError) in try c.save(record, checksums, blocks) }
+    /// - Parameters:
+    ///   - synced: The part of the record's ranges that survives a power cut. The rest counts as long as the machine
+    ///     runs: a killed process leaves it in the system's memory.
+    ///   - durably: Whether the record itself has to survive a power cut when the call returns.
+    func save(
+        _ record: CacheRecord, synced: ByteRangeSet, durably: Bool, checksums: [BlockChecksum] = [],
+        of blocks: [ByteRange] = []
+    ) throws(CacheError) {
+        try connection.withLock { c throws(CacheError) in
+            try c.save(record, synced, durably: durably, checksums, blocks)
+        }
     }
     func checksums(of id: Int64) throws(CacheError) -> [BlockChecksum] {
         try connection.withLock { c throws(CacheError) in try c.checksums(of: id) }
@@ -68,26 +77,36 @@ private final class Connection {
 
     deinit { close(cleanly: false) }
 
-    /// Notes that the directory is open.
+    /// Notes that the directory is open, and forgets what an earlier run of the machine may not have written.
     ///
     /// - Returns: Whether it was closed before.
-    func begin() throws(CacheError) -> Bool {
-        try run { database throws(SQLiteError) in
-            let statement = try Statement("SELECT value FROM meta WHERE name = 'closed'", on: database)
-            let wasClosed = try statement.step() && statement.int64(0) == 1
-            try mark(closed: false, database)
-            return wasClosed
+    func begin(boot: String) throws(CacheError) -> Bool {
+        var wasClosed = false
+        try transaction(durably: true) { database throws(SQLiteError) in
+            wasClosed = try meta("closed", database) == "1"
+            if try meta("boot", database) != boot {
+                _ = try Statement("DELETE FROM fresh", on: database).step()
+                try setMeta("boot", boot, database)
+            }
+            try setMeta("closed", "0", database)
         }
+        return wasClosed
     }
 
-    private func mark(closed: Bool, _ database: OpaquePointer) throws(SQLiteError) {
-        _ = try Statement(
-            "INSERT OR REPLACE INTO meta (name, value) VALUES ('closed', \(closed ? 1 : 0))", on: database
-        ).step()
+    private func meta(_ name: String, _ database: OpaquePointer) throws(SQLiteError) -> String? {
+        let statement = try Statement("SELECT value FROM meta WHERE name = ?", on: database)
+        statement.bind(name, at: 1)
+        return try statement.step() ? statement.text(0) : nil
+    }
+    private func setMeta(_ name: String, _ value: String, _ database: OpaquePointer) throws(SQLiteError) {
+        let statement = try Statement("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", on: database)
+        statement.bind(name, at: 1)
+        statement.bind(value, at: 2)
+        _ = try statement.step()
     }
 
     func close(cleanly: Bool) {
-        if cleanly, let database { try? mark(closed: true, database) }
+        if cleanly, let database { try? setMeta("closed", "1", database) }
         sqlite3_close_v2(database)
         database = nil
         if lock >= 0 { Glibc.close(lock) }
@@ -116,8 +135,7 @@ private final class Connection {
             path, &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nil)
         guard code == SQLITE_OK else { throw .index(directory: directory, SQLiteError(code, on: database)) }
         let version = try run { database throws(SQLiteError) in
-            // FULL: a commit is durable when it returns (sqlite.org/pragma.html), because holes are punched on its word.
-            for pragma in ["journal_mode=WAL", "synchronous=FULL", "busy_timeout=2000"] {
+            for pragma in ["journal_mode=WAL", "busy_timeout=2000"] {
                 _ = try Statement("PRAGMA \(pragma)", on: database).step()
             }
             let statement = try Statement("PRAGMA user_version", on: database)
@@ -128,7 +146,7 @@ private final class Connection {
             throw .newerVersion(directory: directory, version: version)
         }
         for step in Int(version)..<Self.steps.count {
-            try transaction { database throws(SQLiteError) in
+            try transaction(durably: true) { database throws(SQLiteError) in
                 for sql in Self.steps[step] { _ = try Statement(sql, on: database).step() }
                 if step == 1 {
                     _ = try Statement("UPDATE entry SET used_at = \(now.secondsSince1970)", on: database).step()
@@ -157,7 +175,11 @@ private final class Connection {
             CREATE TABLE block (entry INTEGER NOT NULL REFERENCES entry(id), start INTEGER NOT NULL,
               end INTEGER NOT NULL, checksum INTEGER NOT NULL, PRIMARY KEY (entry, start)) WITHOUT ROWID
             """,
-            "CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL)",
+            """
+            CREATE TABLE fresh (entry INTEGER NOT NULL REFERENCES entry(id), start INTEGER NOT NULL,
+              end INTEGER NOT NULL, PRIMARY KEY (entry, start)) WITHOUT ROWID
+            """,
+            "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
         ],
     ]
 
@@ -168,8 +190,13 @@ private final class Connection {
         do throws(SQLiteError) { return try body(database) } catch { throw .index(directory: directory, error) }
     }
 
-    private func transaction(_ body: (OpaquePointer) throws(SQLiteError) -> Void) throws(CacheError) {
+    /// - Parameter durably: FULL makes a commit, and with it all before, durable when it returns; with NORMAL a power cut
+    ///   may lose the newest, and never tears one (sqlite.org/pragma.html#pragma_synchronous, WAL mode).
+    private func transaction(
+        durably: Bool, _ body: (OpaquePointer) throws(SQLiteError) -> Void
+    ) throws(CacheError) {
         try run { database throws(SQLiteError) in
+            _ = try Statement("PRAGMA synchronous=\(durably ? "FULL" : "NORMAL")", on: database).step()
             _ = try Statement("BEGIN IMMEDIATE", on: database).step()
             do throws(SQLiteError) {
                 try body(database)
@@ -196,7 +223,8 @@ private final class Connection {
                     validator: entries.text(3), contentType: entries.text(4), lastUse: entries.int64(5),
                     lastUsedAt: WallTime(secondsSince1970: entries.int64(7)))
             }
-            let spans = try Statement("SELECT entry, start, end FROM span", on: database)
+            let spans = try Statement(
+                "SELECT entry, start, end FROM span UNION ALL SELECT entry, start, end FROM fresh", on: database)
             while try spans.step() {
                 let (start, end) = (spans.int64(1), spans.int64(2))
                 guard start >= 0, start < end else { continue }
@@ -206,8 +234,11 @@ private final class Connection {
         }
     }
 
-    func save(_ record: CacheRecord, _ checksums: [BlockChecksum], _ blocks: [ByteRange]) throws(CacheError) {
-        try transaction { database throws(SQLiteError) in
+    func save(
+        _ record: CacheRecord, _ synced: ByteRangeSet, durably: Bool, _ checksums: [BlockChecksum],
+        _ blocks: [ByteRange]
+    ) throws(CacheError) {
+        try transaction(durably: durably) { database throws(SQLiteError) in
             let entry = try Statement(
                 """
                 INSERT OR REPLACE INTO entry (id, key, length, validator, type, last_use, identity, used_at)
@@ -222,11 +253,12 @@ private final class Connection {
             entry.bind(record.identity, at: 7)
             entry.bind(record.lastUsedAt.secondsSince1970, at: 8)
             _ = try entry.step()
-            let forget = try Statement("DELETE FROM span WHERE entry = ?", on: database)
-            forget.bind(record.id, at: 1)
-            _ = try forget.step()
-            let span = try Statement("INSERT INTO span (entry, start, end) VALUES (?, ?, ?)", on: database)
-            for range in record.ranges.ranges { _ = try span.run(record.id, range.lowerBound, range.upperBound) }
+            let fresh = record.ranges.subtracting(synced)
+            for (table, ranges) in [("span", record.ranges.subtracting(fresh)), ("fresh", fresh)] {
+                _ = try Statement("DELETE FROM \(table) WHERE entry = ?", on: database).run(record.id)
+                let insert = try Statement("INSERT INTO \(table) (entry, start, end) VALUES (?, ?, ?)", on: database)
+                for range in ranges.ranges { _ = try insert.run(record.id, range.lowerBound, range.upperBound) }
+            }
             let old = try Statement("DELETE FROM block WHERE entry = ? AND start >= ? AND start < ?", on: database)
             for block in blocks { _ = try old.run(record.id, block.lowerBound, block.upperBound) }
             let new = try Statement(
@@ -253,8 +285,8 @@ private final class Connection {
     }
 
     func remove(_ ids: [Int64]) throws(CacheError) {
-        try transaction { database throws(SQLiteError) in
-            for (table, column) in [("span", "entry"), ("block", "entry"), ("entry", "id")] {
+        try transaction(durably: false) { database throws(SQLiteError) in
+            for (table, column) in [("span", "entry"), ("fresh", "entry"), ("block", "entry"), ("entry", "id")] {
                 let statement = try Statement("DELETE FROM \(table) WHERE \(column) = ?", on: database)
                 for id in ids { _ = try statement.run(id) }
             }
