@@ -7,7 +7,13 @@ package actor LoopFiles: FileSystem {
     nonisolated private let loop: LoopThread
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
-    package init(loop: LoopThread) { self.loop = loop }
+    private let writesOnLoop: Bool
+
+    /// - Parameter writesOnLoop: For a program whose loop has nothing else to do: bytes that have just come are written
+    ///   while they are in the processor's cache, and a slow disk slows the loop down.
+    package init(loop: LoopThread, writesOnLoop: Bool = false) {
+        (self.loop, self.writesOnLoop) = (loop, writesOnLoop)
+    }
 
     package func open(_ path: String, creating: Bool) async throws -> any OpenFile {
         let flags = O_RDWR | O_CLOEXEC | (creating ? O_CREAT : 0)
@@ -104,11 +110,14 @@ package actor LoopFiles: FileSystem {
 
     /// The result of calls that libuv does not have, on its thread pool. Negative means that `errno` tells why.
     @discardableResult
-    private func offloaded(_ call: String, _ work: @escaping @Sendable () -> Int64) async throws -> Int64 {
-        let (result, code) = try await loop.offload {
+    private func offloaded(
+        _ call: String, isOnLoop: Bool = false, _ work: @escaping @Sendable () -> Int64
+    ) async throws -> Int64 {
+        let attempt: @Sendable () -> (Int64, Int32) = {
             let result = work()
             return (result, result < 0 ? errno : 0)
         }
+        let (result, code) = isOnLoop ? attempt() : try await loop.offload(attempt)
         guard result >= 0 else { throw LoopError(code: -code, call: call) }
         return result
     }
@@ -158,7 +167,7 @@ package actor LoopFiles: FileSystem {
     }
 
     fileprivate func write(_ bytes: [UInt8], to descriptor: Int32, at offset: Int64) async throws {
-        try await offloaded("write") {
+        try await offloaded("write", isOnLoop: writesOnLoop) {
             bytes.withUnsafeBytes { memory in
                 var written = 0
                 while written < memory.count {

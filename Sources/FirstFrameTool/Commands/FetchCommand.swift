@@ -48,7 +48,7 @@ struct FetchCommand {
         var outcome: Result<Summary, any Error>
         var isWhole = false
         do {
-            let cache = try await MediaCache.open(settings, on: loop, files: LoopFiles(loop: loop))
+            let cache = try await MediaCache.open(settings, on: loop, files: LoopFiles(loop: loop, writesOnLoop: true))
             let loaders = ResourceLoaders(on: loop, cache: cache, transport: client)
             let begin = ContinuousClock.now
             do {

@@ -17,7 +17,9 @@ final class CurlTransfer {
     private(set) var phase = Phase.head
     private(set) var head: HTTPResponseHead
     private var fieldsOfHead: HTTPHeaders = [:]
-    private var buffer: [UInt8] = []
+    private var pieces: [[UInt8]] = []  // in the sizes that libcurl gave, so that nothing is copied twice
+    private var bufferedBytes = 0
+    private var receivedBytes: Int64 = 0
     private var isPaused = false
     var isAdded = false
     /// Whether the end has been told, so that the transfer can be forgotten.
@@ -140,11 +142,22 @@ final class CurlTransfer {
             swallowing = left - Int64(bytes.count)
             return left < Int64(bytes.count) ? 0 : bytes.count  // 0 ends the transfer
         }
-        guard buffer.count < HTTPLimits.bufferedBytes else {
+        guard bufferedBytes < HTTPLimits.bufferedBytes else {
             isPaused = true
             return ff_curl_pause_write  // delivered again after the pause
         }
-        buffer.append(contentsOf: bytes)
+        if let last = pieces.indices.last, pieces[last].count + bytes.count <= HTTPLimits.pieceBytes {
+            pieces[last].append(contentsOf: bytes)
+        } else {
+            // libcurl gives 16 KB at a time (CURL_MAX_WRITE_SIZE): room for what is to come, or it is copied as it grows.
+            var piece: [UInt8] = []
+            let left = head.contentLength.map { max(0, $0 - receivedBytes) } ?? Int64(bytes.count)
+            piece.reserveCapacity(max(bytes.count, Int(min(left, Int64(HTTPLimits.pieceBytes)))))
+            piece.append(contentsOf: bytes)
+            pieces.append(piece)
+        }
+        receivedBytes += Int64(bytes.count)
+        bufferedBytes += bytes.count
         return bytes.count
     }
 
@@ -223,10 +236,12 @@ final class CurlTransfer {
             if swallowing != nil { isOver = true }
         }
         guard let waiter = bodyWaiter else { return false }
-        if !buffer.isEmpty {
+        if !pieces.isEmpty {
             bodyWaiter = nil
-            waiter.resume(returning: buffer)
-            buffer = []
+            let piece = pieces.removeFirst()
+            bufferedBytes -= piece.count
+            waiter.resume(returning: piece)
+            guard bufferedBytes <= HTTPLimits.bufferedBytes / 2 else { return false }
             defer { isPaused = false }
             return isPaused
         }
@@ -250,7 +265,7 @@ final class CurlTransfer {
         var received: curl_off_t = 0
         ff_easy_get_offset(UnsafeMutableRawPointer(easy), CURLINFO_SIZE_DOWNLOAD_T, &received)
         guard length - Int64(received) <= HTTPLimits.swallowedBytes else { return false }
-        buffer = []
+        (pieces, bufferedBytes) = ([], 0)
         swallowing = HTTPLimits.swallowedBytes + Int64(HTTPLimits.bufferedBytes)
         if isPaused {
             isPaused = false

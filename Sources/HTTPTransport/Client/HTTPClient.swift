@@ -120,10 +120,18 @@ package actor HTTPClient: Transport {
         }
     }
 
-    /// Ends pauses that their readers have made unnecessary. libcurl 7.88 goes on only at the next event, so make one.
+    /// Ends pauses that their readers have made unnecessary, after those readers have had their turn: what they got is
+    /// then written while more comes. libcurl 7.88 goes on only at the next event, so make one.
     private func goOn(_ paused: [CurlTransfer]) {
-        for transfer in paused { transfer.unpause() }
-        multi.act(on: nil, 0)
+        let ids = paused.map(\.id)
+        loop.post {
+            self.assumeIsolated { client in
+                guard !client.isStopped else { return }
+                for id in ids { client.transfers[id]?.unpause() }
+                client.multi.act(on: nil, 0)
+                client.settle()
+            }
+        }
     }
 
     fileprivate func cancel(_ id: Int) {
