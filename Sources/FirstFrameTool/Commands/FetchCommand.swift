@@ -29,6 +29,7 @@ struct FetchCommand {
             throw UsageError(text: "fetch needs one URL")
         }
         let part = try Self.part(arguments["range"])
+        if let output = arguments["output"] { try Self.checkFolder(of: output) }
         let resource = try Self.resource(url, arguments)
         var configuration = RuntimeConfiguration()
         configuration.certificateAuthorityFile = arguments["cacert"]
@@ -46,7 +47,7 @@ struct FetchCommand {
         let loop = try LoopThread()
         let client = HTTPClient(loop: loop, configuration: configuration.http)
         var outcome: Result<Summary, any Error>
-        var isWhole = false
+        var isNeeded = true
         do {
             let cache = try await MediaCache.open(settings, on: loop, files: LoopFiles(loop: loop, writesOnLoop: true))
             let loaders = ResourceLoaders(on: loop, cache: cache, transport: client)
@@ -55,7 +56,7 @@ struct FetchCommand {
                 try await Self.logIn(arguments["user"], url, loaders)
                 let showsProgress = !console.isJSON && (arguments.has("progress") || isatty(2) == 1)
                 let bytes = try await fetch(resource, part, arguments["output"], loaders, cache, moves: temporary != nil, showsProgress)
-                isWhole = true
+                isNeeded = false
                 let fetched = await loaders.traffic.bytesFetched
                 outcome = .success(
                     Summary(
@@ -65,6 +66,7 @@ struct FetchCommand {
                 outcome = .failure(error)
             }
             await loaders.shutdown()
+            if await cache.records.isEmpty { isNeeded = false }
             await cache.close()
         } catch {
             outcome = .failure(error)
@@ -72,10 +74,18 @@ struct FetchCommand {
         await client.shutdown()
         loop.stop()
         // What has come stays for the next try, when there is a file that it belongs to.
-        if let temporary, isWhole || arguments["output"] == nil { try? FileManager.default.removeItem(atPath: temporary) }
+        if let temporary, !isNeeded || arguments["output"] == nil { try? FileManager.default.removeItem(atPath: temporary) }
         let summary = try outcome.get()
         if console.isJSON, arguments["output"] != nil { try console.json(summary) }
         return 0
+    }
+
+    private static func checkFolder(of output: String) throws(UsageError) {
+        let folder = URL(filePath: output).deletingLastPathComponent().path(percentEncoded: false)
+        var isFolder: ObjCBool = false
+        guard FileManager.default.fileExists(atPath: folder, isDirectory: &isFolder), isFolder.boolValue else {
+            throw UsageError(text: "there is no folder \(folder) to write to")
+        }
     }
 
     private static func part(_ text: String?) throws(UsageError) -> Part {

@@ -4,8 +4,8 @@ import FeedVocabulary
 extension MediaCache {
     /// Bytes written but not committed at which a commit starts without waiting.
     static var commitBytes: Int64 { ByteSize.megabytes(64) }
-    /// How long a written range waits for others before it is committed.
-    private static var commitDelay: Duration { .seconds(1) }
+    /// How long a written range waits for others before it is committed, and so may be lost by a killed process.
+    private static var commitDelay: Duration { .milliseconds(250) }
 
     func scheduleCommit() {
         guard commitTimer == nil, !isClosed else { return }
