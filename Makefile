@@ -4,12 +4,13 @@ SWIFT := swift
 FLAGS := --explicit-target-dependency-import-check error
 CLIPS := .demo/clips
 
-.PHONY: help build demo test test-threads bench lint format docs clean
+.PHONY: help build demo test test-threads fuzz bench lint format docs clean
 
 help:
 	@echo "make demo    build, make the clips once, run the two-tab demo (under four minutes after the build)"
 	@echo "make test    build and run all tests"
 	@echo "make bench   hand-over and opening without a network between"
+	@echo "make fuzz    parsers of what servers say, under libFuzzer, for FUZZ_SECONDS (20)"
 	@echo "make lint    check formatting;  make format  apply it"
 	@echo "make docs    build the documentation into .build/docs"
 	@echo "make clean   remove what was built, the demo's clips too"
@@ -33,6 +34,14 @@ test-threads:
 	@.ci/packages test
 	$(SWIFT) test --disable-xctest --sanitize=thread --scratch-path .build/thread \
 		--filter 'EventLoopTests|HTTPTransportTests|MediaCacheTests|FirstFrameTests'
+
+# Parsers of what servers say, under libFuzzer; FUZZ_SECONDS=600 for a long run.
+FUZZ_SECONDS := 20
+fuzz:
+	@.ci/packages build
+	FIRSTFRAME_FUZZ=1 $(SWIFT) build --scratch-path .build/fuzz --product header-fuzz \
+		-Xswiftc -sanitize=fuzzer -Xswiftc -parse-as-library
+	.build/fuzz/debug/header-fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=512 -timeout=5 -artifact_prefix=.build/fuzz/
 
 bench:
 	@.ci/packages demo

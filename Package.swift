@@ -102,3 +102,11 @@ let package = Package(
     ],
     swiftLanguageModes: [.v6]
 )
+
+// A libFuzzer target needs flags that only a command line can give (make fuzz), so it exists on demand only.
+if Context.environment["FIRSTFRAME_FUZZ"] != nil {
+    package.targets.append(
+        .executableTarget(
+            name: "header-fuzz", dependencies: ["EventLoop", "FeedVocabulary", "HTTPTransport"], path: "Tests/Fuzz",
+            swiftSettings: strict))
+}
