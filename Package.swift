@@ -76,6 +76,9 @@ let package = Package(
         .executableTarget(
             name: "embed-example", dependencies: ["FirstFrame", "FirstFrameFFmpeg"], path: "Examples/Embed",
             swiftSettings: strict),
+        .executableTarget(
+            name: "webdav-audio", dependencies: ["FirstFrame", "FirstFrameFFmpeg"], path: "Examples/WebDAVAudio",
+            swiftSettings: strict),
         // Tests, a target a room, and the servers and worlds that they share.
         .target(
             name: "TestSupport",

@@ -311,6 +311,10 @@ package actor ResourceLoaders {
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
                 if Task.isCancelled { return continuation.resume(throwing: CancellationError()) }
+                // Closed since: a host's task may be suspended on the way into the closure.
+                guard resources[key] === loading, loading.readers[id] != nil else {
+                    return continuation.resume(throwing: LoadError.closed)
+                }
                 if isMet(loading, need) { return continuation.resume() }
                 if isRetrying { forgive(loading) }
                 if let failure = loading.failure { return continuation.resume(throwing: failure) }

@@ -285,7 +285,8 @@ extension FeedPage {
     }
 
     private func waitForOpening(_ number: Int, atMost deadline: Duration) async {
-        let timer = loop.schedule(at: loop.now.advanced(by: deadline)) { [weak self] in
+        let due = loop.now.advanced(by: deadline)
+        let timer = loop.schedule(at: due) { [weak self] in
             self?.assumeIsolated { page in
                 let waiters = page.openings[number]?.waiters ?? []
                 page.openings[number]?.waiters = []
@@ -293,7 +294,7 @@ extension FeedPage {
             }
         }
         await withCheckedContinuation { (waiter: CheckedContinuation<Void, Never>) in
-            if openings[number] == nil { return waiter.resume() }
+            if openings[number] == nil || loop.now >= due { return waiter.resume() }
             openings[number]?.waiters.append(waiter)
         }
         loop.cancel(timer)

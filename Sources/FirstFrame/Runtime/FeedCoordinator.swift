@@ -11,6 +11,8 @@ actor FeedCoordinator {
     private var machine = CoordinatorMachine()
     private var pages: [PageID: WeakPage] = [:]
     private var turns: [CoordinatorMachine.Ticket: CheckedContinuation<Void, any Error>] = [:]
+    /// Answers to requests whose task was still on its way to wait for them.
+    private var early: [CoordinatorMachine.Ticket: Result<Void, FeedError>] = [:]
     private var isStopped = false
 
     init(on loop: any LoopExecutor) { self.loop = loop }
@@ -29,7 +31,7 @@ actor FeedCoordinator {
         guard pages[page.id]?.page === page else { throw FeedError.foreignPage(page.id) }
         let (ticket, request) = machine.request(page.id)
         if case .waits(let superseded) = request {
-            if let superseded { turns.removeValue(forKey: superseded)?.resume(throwing: FeedError.superseded) }
+            if let superseded { answer(superseded, .failure(.superseded)) }
             try await waitForTurn(ticket)
         }
         defer { finish(ticket) }
@@ -46,10 +48,22 @@ actor FeedCoordinator {
                 if Task.isCancelled, machine.withdraw(ticket) {
                     return continuation.resume(throwing: CancellationError())
                 }
+                if isStopped { return continuation.resume(throwing: FeedError.stopped) }
+                if let answer = early.removeValue(forKey: ticket) {
+                    return continuation.resume(with: answer.mapError { $0 })
+                }
                 turns[ticket] = continuation
             }
         } onCancel: {
             loop.post { self.assumeIsolated { $0.withdraw(ticket) } }
+        }
+    }
+
+    private func answer(_ ticket: CoordinatorMachine.Ticket, _ answer: Result<Void, FeedError>) {
+        if let turn = turns.removeValue(forKey: ticket) {
+            turn.resume(with: answer.mapError { $0 })
+        } else {
+            early[ticket] = answer
         }
     }
 
@@ -58,7 +72,7 @@ actor FeedCoordinator {
     }
 
     private func finish(_ ticket: CoordinatorMachine.Ticket) {
-        if let next = machine.finished(ticket) { turns.removeValue(forKey: next)?.resume() }
+        if let next = machine.finished(ticket) { answer(next, .success(())) }
     }
 
     /// A page wants to enable its strategies by itself.

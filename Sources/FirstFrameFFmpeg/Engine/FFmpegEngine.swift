@@ -62,6 +62,9 @@ actor FFmpegEngine: PlayerEngine {
             let opened = try await withTaskCancellationHandler {
                 try await withCheckedThrowingContinuation {
                     (continuation: CheckedContinuation<DecodeWorker.Opened, any Error>) in
+                    guard machine.state != .stopped else {
+                        return continuation.resume(throwing: PlaybackError.stopped)
+                    }
                     opening = continuation
                     do throws(LoopError) {
                         try worker.start { result in

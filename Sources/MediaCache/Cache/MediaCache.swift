@@ -318,7 +318,10 @@ package actor MediaCache {
     /// - Returns: Whether the entry is still there.
     func claim(_ key: CacheKey, id: Int64) async -> Bool {
         while entries[key]?.record.id == id, entries[key]?.isBusy == true {
-            await withCheckedContinuation { busyWaiters.append($0) }
+            await withCheckedContinuation { waiter in
+                // Asked again: a host's task may be suspended on the way into the closure.
+                if entries[key]?.isBusy == true { busyWaiters.append(waiter) } else { waiter.resume() }
+            }
         }
         guard entries[key]?.record.id == id else { return false }
         entries[key]?.isBusy = true

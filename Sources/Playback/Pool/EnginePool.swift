@@ -37,6 +37,12 @@ package actor EnginePool {
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
                 if Task.isCancelled { return continuation.resume(throwing: CancellationError()) }
+                if isClosed { return continuation.resume(throwing: PlaybackError.stopped) }
+                // A slot may have become free since: a host's task may be suspended on the way into the closure.
+                if liveCount < limit, waiters.isEmpty {
+                    liveCount += 1
+                    return continuation.resume()
+                }
                 waiters.append((id, continuation))
             }
         } onCancel: {
@@ -80,6 +86,9 @@ package actor EnginePool {
         isClosed = true
         for waiter in waiters { waiter.continuation.resume(throwing: PlaybackError.stopped) }
         waiters = []
-        if liveCount > 0 { await withCheckedContinuation { idleWaiters.append($0) } }
+        await withCheckedContinuation { waiter in
+            // Asked here and not before: a host's task may be suspended on the way into the closure.
+            if liveCount == 0 { waiter.resume() } else { idleWaiters.append(waiter) }
+        }
     }
 }

@@ -153,7 +153,7 @@ extension ResourceLoaders {
     /// Lets the sender wait, by not reading, until a reader comes near.
     private func pause(_ loading: LoadingResource, _ id: Int) async {
         await withCheckedContinuation { waiting in
-            guard loading.fetches[id] != nil else { return waiting.resume() }
+            guard let fetch = loading.fetches[id], !loading.isWanted(fetch.position) else { return waiting.resume() }
             loading.fetches[id]?.paused = waiting
         }
     }
