@@ -97,7 +97,7 @@ let package = Package(
                 "TestSupport",
             ]),
         tests("OriginTests", ["Origin", "HTTPTransport", "EventLoop", "FeedVocabulary"]),
-        tests("FirstFrameFFmpegTests", ["FirstFrame", "FirstFrameFFmpeg", "Origin", "EventLoop"]),
+        tests("FirstFrameFFmpegTests", ["FirstFrame", "FirstFrameFFmpeg", "Origin", "EventLoop", "TestSupport"]),
         tests(
             "FirstFrameTests",
             ["FirstFrame", "Simulation", "EventLoop", "FeedVocabulary", "Playback", "ResourceLoading"]),

@@ -10,6 +10,7 @@ public final class RawResponder: @unchecked Sendable {
         /// Counts from 0 over all requests.
         public let number: Int
         public let connection: Int
+        public let arrival: ContinuousClock.Instant
         /// First and last byte of a `Range: bytes=a-b`; the last is `nil` for an open end.
         public var range: (first: Int, last: Int?)? {
             guard let text = headers["range"], text.hasPrefix("bytes=") else { return nil }
@@ -162,7 +163,7 @@ public final class RawResponder: @unchecked Sendable {
                 return lock.withLock {
                     let request = Request(
                         method: String(words[0]), target: String(words[1]), headers: headers,
-                        number: state.requests.count, connection: number)
+                        number: state.requests.count, connection: number, arrival: .now)
                     state.requests.append(request)
                     return request
                 }

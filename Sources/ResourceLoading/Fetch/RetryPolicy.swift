@@ -33,7 +33,6 @@ struct FetchFailure: Error {
     private(set) var status: Int?
     /// What the server wants to see, such as `Basic for "music"`.
     private(set) var asksFor: String?
-    private var isConnectFailure = false
 
     init(_ error: LoadError, isRetryable: Bool, retryAfter: Duration? = nil) {
         (self.error, self.isRetryable, self.retryAfter) = (error, isRetryable, retryAfter)
@@ -58,7 +57,6 @@ struct FetchFailure: Error {
             case .failed(let code, _, _): Self.passingCodes.contains(code)
             case .invalidURL, .invalidHeader, .tooManyRedirects, .forbiddenRedirect, .stopped: false
             }
-        if case .failed(let code, _, _) = error { isConnectFailure = code == 6 || code == 7 }
     }
 
     /// CURLcodes of faults that may pass: resolve (6), connect (7), HTTP/2 (16), partial (18), timeout (28),
@@ -89,8 +87,8 @@ struct FetchFailure: Error {
     /// 2xx other than 200 and 206 mean "not ready"; the others are overload and its like.
     private static let passingStatuses: Set<Int> = [201, 202, 203, 204, 205, 408, 425, 429, 500, 502, 503, 504]
 
-    /// Whether the whole host has a problem, and not this resource.
-    var concernsHost: Bool { status == 429 || status == 503 || isConnectFailure }
+    /// Whether the whole host has a problem, by its own word, and not this resource.
+    var concernsHost: Bool { status == 429 || status == 503 }
     /// Whether a URL whose signature expired would be answered so.
     var mayBeExpiry: Bool { status.map { [401, 403, 404, 410].contains($0) } ?? false }
     var mayBeCredential: Bool { status == 401 || status == 403 }
