@@ -107,7 +107,9 @@ package actor ResourceLoaders {
 
     /// The resource as the account of its server sees it.
     private func named(_ resource: Resource) -> Resource {
-        guard resource.identity == nil, let identity = vault.identity(for: resource.urls[0].url) else { return resource }
+        guard resource.identity == nil, let identity = vault.identity(for: resource.urls[0].url) else {
+            return resource
+        }
         var named = resource
         named.identity = identity
         return named

@@ -24,20 +24,53 @@ private func sample(urls: [String], screen: Screen, viewer: Viewer) async throws
     await runtime.shutdown()
 }
 
+private struct Parser { func feed(_ bytes: [UInt8]) {} }
+private struct Service { func urls(of key: CacheKey) async throws -> [MediaURL] { [] } }
+private func log(_ text: String) {}
+
+/// The second sample.
+private func bytes(
+    runtime: FeedRuntime, name: String, word: String, signed: String, backup: String, service: Service, parser: Parser,
+    driveDelegate: any ResourceLoaderDelegate
+) async throws {
+    // One account a server; asked again when the server refuses, and a minute before a known expiry.
+    try await runtime.setCredentials(.login(user: name, password: word), for: "https://cloud.example/")
+    let song = try URLSource.webDAV(folder: "https://cloud.example/music", path: "Björk/Jóga.flac")
+
+    // URLs that expire: several, with their expiry, and what gives new ones. The bytes on disk stay.
+    let clip = try URLSource(
+        urls: [MediaURL(signed, expires: WallTime(secondsSince1970: 1_800_000_000)), MediaURL(backup)],
+        cacheKey: "clip42", refresher: URLRefresher { key in try await service.urls(of: key) })
+
+    // Direct reads, through the same loader and cache as the player's.
+    let reader = try await runtime.open(song)
+    for try await bytes in reader.read(0..<65_536) { parser.feed(bytes) }
+    await reader.close()
+
+    // A scheme of your own: answer with bytes, or with an HTTP request that the loader carries out.
+    try await runtime.register(driveDelegate, scheme: "drive")
+
+    for await event in await runtime.loadEvents() { log("\(event)") }  // never holds a secret
+    _ = clip
+}
+
 @Suite("README") struct ReadmeTests {
-    @Test("the embedding sample is the one that compiles here") func same() throws {
+    @Test("its samples are the ones that compile here") func same() throws {
         let here = URL(filePath: #filePath)
         let root = here.deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-        func lines(_ text: String) -> [String] {
+        func lines(_ text: some StringProtocol) -> [String] {
             text.split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }
         }
-        let readme = lines(try String(contentsOf: root.appending(path: "README.md"), encoding: .utf8))
+        let readme = try String(contentsOf: root.appending(path: "README.md"), encoding: .utf8)
         let code = lines(try String(contentsOf: here, encoding: .utf8))
-        let start = try #require(
-            readme.firstIndex(of: "let runtime = try await FeedRuntime.start(engines: FFmpegEngines())"))
-        let end = try #require(readme.firstIndex(of: "await runtime.shutdown()"))
-        let sample = Array(readme[start...end])
-        let from = try #require(code.firstIndex(of: sample[0]))
-        #expect(Array(code[from..<from + sample.count]) == sample)
+        let samples = readme.components(separatedBy: "```swift\n").dropFirst().map {
+            lines($0.components(separatedBy: "```")[0])
+        }
+        #expect(samples.count == 2)
+        for sample in samples {
+            let body = sample.filter { !$0.hasPrefix("import ") }
+            let from = try #require(code.firstIndex(of: body[0]))
+            #expect(Array(code[from..<from + body.count]) == body)
+        }
     }
 }

@@ -22,7 +22,8 @@ struct WebDAVAudioTests {
         return (process.terminationStatus, sound, words)
     }
 
-    @Test("plays MP3, M4A and FLAC with a login, seeks, and plays the second time without the server",
+    @Test(
+        "plays MP3, M4A and FLAC with a login, seeks, and plays the second time without the server",
         .enabled(if: FileManager.default.isExecutableFile(atPath: program), "the example is not built"))
     func plays() throws {
         let server = try RealServer(.rclone)

@@ -5,7 +5,9 @@ import Testing
 
 /// Calls from tasks of the host, which have no executor of ours: they may be suspended where ours are not.
 @Suite("Host tasks") struct HostTaskTests {
-    @Test("POOL-4, POOL-10, CONC-2: acquiring, giving back and closing from any task loses nobody") func pool() async throws {
+    @Test("POOL-4, POOL-10, CONC-2: acquiring, giving back and closing from any task loses nobody") func pool()
+        async throws
+    {
         let loop = try LoopThread()
         for _ in 0..<200 {
             let engines = SimulatedEngines(openTime: .zero)

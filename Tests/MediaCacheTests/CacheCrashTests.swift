@@ -46,13 +46,16 @@ extension MediaCache {
 private func expectSound(_ folder: TemporaryFolder, boot: String? = nil) async throws {
     try await withCache(in: folder, capacity: 150_000, boot: boot) { cache in
         for record in await cache.records {
-            try await cache.expectPattern(record.key.text, version: record.key.text == "c" && record.validator == "\"1\"" ? 1 : 0)
+            try await cache.expectPattern(
+                record.key.text, version: record.key.text == "c" && record.validator == "\"1\"" ? 1 : 0)
         }
         #expect(await cache.used <= 150_000)
         try await cache.fill("after", 0..<1_000)
         try await cache.expectPattern("after")
     }
-    let files = try FileManager.default.contentsOfDirectory(atPath: folder.path + "/cache").filter { $0.hasSuffix(".media") }
+    let files = try FileManager.default.contentsOfDirectory(atPath: folder.path + "/cache").filter {
+        $0.hasSuffix(".media")
+    }
     try await withCache(in: folder, capacity: 150_000) { #expect(await $0.records.count == files.count) }
 }
 
@@ -107,7 +110,8 @@ private func expectSound(_ folder: TemporaryFolder, boot: String? = nil) async t
         for round in 0..<Self.kills {
             let path = folder.path
             let delay = UInt32.random(in: 20_000...400_000)
-            await #expect(processExitsWith: .signal(SIGKILL)) { [path = path as String, delay = delay as UInt32, round = round as Int] in
+            await #expect(processExitsWith: .signal(SIGKILL)) {
+                [path = path as String, delay = delay as UInt32, round = round as Int] in
                 Thread.detachNewThread {
                     usleep(delay)
                     kill(getpid(), SIGKILL)

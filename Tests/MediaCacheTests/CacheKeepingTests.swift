@@ -88,7 +88,9 @@ func allocated(_ folder: TemporaryFolder) throws -> Int64 {
         }
     }
 
-    @Test("CACHE-10: what is in use stays, the least recently used goes, and eviction ends") func eviction() async throws {
+    @Test("CACHE-10: what is in use stays, the least recently used goes, and eviction ends") func eviction()
+        async throws
+    {
         let folder = TemporaryFolder()
         try await withCache(in: folder, capacity: 300_000) { cache in
             try await cache.fill("old", 0..<100_000)
@@ -141,7 +143,8 @@ func allocated(_ folder: TemporaryFolder) throws -> Int64 {
         }
     }
 
-    @Test("clearing leaves the most recent, and takes what is in use as soon as it is not") func clearing() async throws {
+    @Test("clearing leaves the most recent, and takes what is in use as soon as it is not") func clearing() async throws
+    {
         let folder = TemporaryFolder()
         try await withCache(in: folder) { cache in
             for number in 0..<15 { try await cache.fill("a\(number)", 0..<1_000) }
@@ -183,7 +186,8 @@ func allocated(_ folder: TemporaryFolder) throws -> Int64 {
         }
     }
 
-    @Test("a bad block is found by its checksum before the first use after an unclean end, and goes alone") func checksums() async throws {
+    @Test("a bad block is found by its checksum before the first use after an unclean end, and goes alone")
+    func checksums() async throws {
         let folder = TemporaryFolder()
         try await withCache(in: folder, keepsChecksums: true) { cache in
             try await cache.fill("a", 0..<1_000_000, length: 1_000_000)
@@ -214,11 +218,15 @@ func allocated(_ folder: TemporaryFolder) throws -> Int64 {
     }
 
     private func markUnclean(_ folder: TemporaryFolder) throws {
-        let index = try CacheIndex(directory: folder.path + "/cache", now: WallTime(secondsSince1970: 0), boot: CacheConfiguration(directory: "").boot)
+        let index = try CacheIndex(
+            directory: folder.path + "/cache", now: WallTime(secondsSince1970: 0),
+            boot: CacheConfiguration(directory: "").boot)
         index.close(cleanly: false)
     }
 
-    @Test("a directory of the first format is taken over, one of a later format is refused by name") func formats() async throws {
+    @Test("a directory of the first format is taken over, one of a later format is refused by name") func formats()
+        async throws
+    {
         let folder = TemporaryFolder()
         try FileManager.default.createDirectory(atPath: folder.path + "/cache", withIntermediateDirectories: true)
         let database = folder.path + "/cache/index.sqlite"
@@ -250,7 +258,9 @@ func allocated(_ folder: TemporaryFolder) throws -> Int64 {
     private func sql(_ database: String, _ text: String) throws {
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/python3")
-        process.arguments = ["-c", "import sqlite3,sys; sqlite3.connect(sys.argv[1]).executescript(sys.argv[2])", database, text]
+        process.arguments = [
+            "-c", "import sqlite3,sys; sqlite3.connect(sys.argv[1]).executescript(sys.argv[2])", database, text,
+        ]
         try process.run()
         process.waitUntilExit()
         try #require(process.terminationStatus == 0)
@@ -260,7 +270,9 @@ func allocated(_ folder: TemporaryFolder) throws -> Int64 {
     func brokenIndex(size: Int) async throws {
         let folder = TemporaryFolder()
         try await withCache(in: folder) { try await $0.fill("a", 0..<1_000) }
-        for suffix in ["-wal", "-shm"] { try? FileManager.default.removeItem(atPath: folder.path + "/cache/index.sqlite" + suffix) }
+        for suffix in ["-wal", "-shm"] {
+            try? FileManager.default.removeItem(atPath: folder.path + "/cache/index.sqlite" + suffix)
+        }
         try folder.write([UInt8](repeating: 0, count: size), to: "cache/index.sqlite")
         try await withCache(in: folder) { cache in
             #expect(await cache.records.isEmpty)
@@ -272,7 +284,9 @@ func allocated(_ folder: TemporaryFolder) throws -> Int64 {
         }
     }
 
-    @Test("DISK-5: a directory that vanishes, or is replaced by a file, costs what was in it") func vanished() async throws {
+    @Test("DISK-5: a directory that vanishes, or is replaced by a file, costs what was in it") func vanished()
+        async throws
+    {
         let folder = TemporaryFolder()
         try await withCache(in: folder) { cache in
             try await cache.fill("a", 0..<1_000)
@@ -302,8 +316,12 @@ func allocated(_ folder: TemporaryFolder) throws -> Int64 {
             try await cache.expectPattern("Case")
             try await cache.expectPattern("case", version: 1)
         }
-        for name in try FileManager.default.contentsOfDirectory(atPath: folder.path + "/cache") { #expect(name.utf8.count < 30) }
-        for key in ["../../x", "a/b", ".", "", "a\0b", "🎵"] { #expect(throws: CacheKeyError.self) { try CacheKey(key) } }
+        for name in try FileManager.default.contentsOfDirectory(atPath: folder.path + "/cache") {
+            #expect(name.utf8.count < 30)
+        }
+        for key in ["../../x", "a/b", ".", "", "a\0b", "🎵"] {
+            #expect(throws: CacheKeyError.self) { try CacheKey(key) }
+        }
     }
 
     @Test("DISK-4: a second opener gets an error that names the first") func twice() async throws {
@@ -316,7 +334,9 @@ func allocated(_ folder: TemporaryFolder) throws -> Int64 {
         try await withCache(in: folder) { _ in }
     }
 
-    @Test("DISK-9: the counter is what is on disk after any history", arguments: UInt64(0)..<6) func accounting(seed: UInt64) async throws {
+    @Test("DISK-9: the counter is what is on disk after any history", arguments: UInt64(0)..<6) func accounting(
+        seed: UInt64
+    ) async throws {
         let folder = TemporaryFolder()
         try await withCache(in: folder, seed: seed, capacity: 2_000_000) { cache in
             var random = SplitMix64(seed: seed)

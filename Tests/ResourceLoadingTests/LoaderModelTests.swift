@@ -41,7 +41,8 @@ import Testing
         }
         var counts: State { state.withLock { $0 } }
 
-        func serve(_ name: String, version: Int, breaksAfter: Int? = nil, failures: Int = 0, ranges: Bool = true) async {
+        func serve(_ name: String, version: Int, breaksAfter: Int? = nil, failures: Int = 0, ranges: Bool = true) async
+        {
             var resource = SimulatedNetwork.Resource(bytes: contents[version], validator: "\"\(version)\"")
             (resource.breaksAfter, resource.failures, resource.supportsRanges) = (breaksAfter, failures, ranges)
             state.withLock { $0.current[name] = version }
@@ -71,7 +72,8 @@ import Testing
                     read(offset, count: Int.random(in: 1...60_000, using: &random), &random)
                 case 80..<86: state.withLock { $0.tasks }.randomElement(using: &random)?.cancel()
                 case 86..<88: await serve(name, version: min(5, version + 1))
-                case 88..<92: await serve(name, version: version, breaksAfter: Int.random(in: 0..<100_000, using: &random))
+                case 88..<92:
+                    await serve(name, version: version, breaksAfter: Int.random(in: 0..<100_000, using: &random))
                 case 92..<94: await serve(name, version: version, failures: Int.random(in: 1...3, using: &random))
                 case 94..<95: await serve(name, version: version, ranges: Bool.random(using: &random))
                 case 95..<97: await cache.remove(key(name))
@@ -149,7 +151,8 @@ import Testing
                 guard let resource = try? await cache.checkOut(record.key) else { continue }
                 var versions = Set(contents.indices)
                 for range in record.ranges.ranges {
-                    guard let bytes = try? await resource.file.read(at: range.lowerBound, count: Int(range.length)) else { continue }
+                    guard let bytes = try? await resource.file.read(at: range.lowerBound, count: Int(range.length))
+                    else { continue }
                     let (start, end) = (Int(range.lowerBound), Int(range.upperBound))
                     versions = versions.filter { contents[$0][start..<end].elementsEqual(bytes) }
                 }

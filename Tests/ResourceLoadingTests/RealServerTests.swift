@@ -102,8 +102,10 @@ import Testing
         }
     }
 
-    @Test("a nonce that went stale is renewed without asking for the password",
-        .enabled(if: RealServer.Kind.apacheDigest.isInstalled)) func staleNonce() async throws {
+    @Test(
+        "a nonce that went stale is renewed without asking for the password",
+        .enabled(if: RealServer.Kind.apacheDigest.isInstalled)) func staleNonce() async throws
+    {
         try await run(.apacheDigest) { server, world in
             try server.write(Pattern.bytes(900_000), to: "a.mp4")
             await world.loaders.setCredentials(login(.apacheDigest), for: try WebOrigin(url: server.baseURL))

@@ -46,7 +46,8 @@ package final class FaultyFiles: FileSystem {
     fileprivate func beginSync() throws {
         try begin("fsync")
         guard case .powerCut(let last, let seed) = fault else { return }
-        let lost = state.withLock { state -> (writes: [String: [(offset: Int64, bytes: [UInt8])]], names: Set<String>)? in
+        let lost = state.withLock {
+            state -> (writes: [String: [(offset: Int64, bytes: [UInt8])]], names: Set<String>)? in
             state.syncs += 1
             guard state.syncs == last else { return nil }
             state.isDead = true
@@ -112,12 +113,13 @@ package final class FaultyFiles: FileSystem {
     }
 }
 
-
 private final class FaultyFile: OpenFile {
     private let file: any OpenFile
     private let path: String
     private let files: FaultyFiles
-    init(_ file: any OpenFile, path: String, files: FaultyFiles) { (self.file, self.path, self.files) = (file, path, files) }
+    init(_ file: any OpenFile, path: String, files: FaultyFiles) {
+        (self.file, self.path, self.files) = (file, path, files)
+    }
 
     var descriptor: Int32? { files.buffersWrites ? nil : file.descriptor }
 
@@ -131,9 +133,12 @@ private final class FaultyFile: OpenFile {
             let start = max(offset, write.offset)
             let end = min(offset + Int64(count), write.offset + Int64(write.bytes.count))
             guard start < end else { continue }
-            if bytes.count < Int(end - offset) { bytes += [UInt8](repeating: 0, count: Int(end - offset) - bytes.count) }
+            if bytes.count < Int(end - offset) {
+                bytes += [UInt8](repeating: 0, count: Int(end - offset) - bytes.count)
+            }
             bytes.replaceSubrange(
-                Int(start - offset)..<Int(end - offset), with: write.bytes[Int(start - write.offset)..<Int(end - write.offset)])
+                Int(start - offset)..<Int(end - offset),
+                with: write.bytes[Int(start - write.offset)..<Int(end - write.offset)])
         }
         return bytes
     }

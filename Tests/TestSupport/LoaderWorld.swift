@@ -1,5 +1,5 @@
 package import EventLoop
-public import FeedVocabulary
+package import FeedVocabulary
 package import HTTPTransport
 package import MediaCache
 package import ResourceLoading
@@ -72,16 +72,16 @@ package final class LoaderWorld: Sendable {
 }
 
 /// Bytes that compare and print shortly: a difference of a million elements would take a test hours to describe.
-public struct Bytes: Equatable, CustomStringConvertible, CustomReflectable, Sendable {
-    public let array: [UInt8]
-    public init(_ array: [UInt8]) { self.array = array }
-    public var count: Int { array.count }
-    public var description: String { "\(array.count) bytes, \(array.prefix(8))…" }
-    public var customMirror: Mirror { Mirror(self, children: [:]) }
-    public static func == (left: Bytes, right: [UInt8]) -> Bool { left.array == right }
+package struct Bytes: Equatable, CustomStringConvertible, CustomReflectable, Sendable {
+    package let array: [UInt8]
+    package init(_ array: [UInt8]) { self.array = array }
+    package var count: Int { array.count }
+    package var description: String { "\(array.count) bytes, \(array.prefix(8))…" }
+    package var customMirror: Mirror { Mirror(self, children: [:]) }
+    package static func == (left: Bytes, right: [UInt8]) -> Bool { left.array == right }
 }
 
 /// A cache key that the test knows to be legal.
-public func key(_ text: String) -> CacheKey {
+package func key(_ text: String) -> CacheKey {
     do { return try CacheKey(text) } catch { preconditionFailure("\(error)") }
 }

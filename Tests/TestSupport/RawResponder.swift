@@ -1,25 +1,25 @@
 import Foundation
 
 /// A scripted TCP server for what no proper server sends. Each connection has a thread; each request is recorded.
-public final class RawResponder: @unchecked Sendable {
+package final class RawResponder: @unchecked Sendable {
     // @unchecked: `state` is guarded by `lock`; the rest never changes.
-    public struct Request: Sendable {
-        public let method, target: String
+    package struct Request: Sendable {
+        package let method, target: String
         /// Lower-case names.
-        public let headers: [String: String]
+        package let headers: [String: String]
         /// Counts from 0 over all requests.
-        public let number: Int
-        public let connection: Int
-        public let arrival: ContinuousClock.Instant
+        package let number: Int
+        package let connection: Int
+        package let arrival: ContinuousClock.Instant
         /// First and last byte of a `Range: bytes=a-b`; the last is `nil` for an open end.
-        public var range: (first: Int, last: Int?)? {
+        package var range: (first: Int, last: Int?)? {
             guard let text = headers["range"], text.hasPrefix("bytes=") else { return nil }
             let parts = text.dropFirst(6).split(separator: "-", omittingEmptySubsequences: false)
             guard parts.count == 2, let first = Int(parts[0]) else { return nil }
             return (first, Int(parts[1]))
         }
     }
-    public enum Action: Sendable {
+    package enum Action: Sendable {
         case send([UInt8])
         /// Ends the connection as a proper server does.
         case close
@@ -41,14 +41,14 @@ public final class RawResponder: @unchecked Sendable {
         var isStopped = false
     }
     private let listener: Int32
-    public let port: Int
+    package let port: Int
     private let lock = NSLock()
     private var state = State()
     private let handler: @Sendable (Request) -> [Action]
 
     /// - Parameter handler: What to do about a request, on a thread of its connection. Without ``Action/close`` or
     ///   ``Action/reset`` the connection waits for the next request.
-    public init(_ handler: @escaping @Sendable (Request) -> [Action]) throws {
+    package init(_ handler: @escaping @Sendable (Request) -> [Action]) throws {
         self.handler = handler
         let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         self.listener = listener
@@ -67,13 +67,13 @@ public final class RawResponder: @unchecked Sendable {
         Thread.detachNewThread { [self] in accept() }
     }
 
-    public var baseURL: String { "http://127.0.0.1:\(port)" }
-    public var requests: [Request] { lock.withLock { state.requests } }
-    public var mostConnections: Int { lock.withLock { state.mostConnections } }
-    public var openConnections: Int { lock.withLock { state.connections.count } }
-    public var sentBytes: Int { lock.withLock { state.sentBytes } }
+    package var baseURL: String { "http://127.0.0.1:\(port)" }
+    package var requests: [Request] { lock.withLock { state.requests } }
+    package var mostConnections: Int { lock.withLock { state.mostConnections } }
+    package var openConnections: Int { lock.withLock { state.connections.count } }
+    package var sentBytes: Int { lock.withLock { state.sentBytes } }
 
-    public func stop() {
+    package func stop() {
         let connections = lock.withLock { () -> Set<Int32> in
             guard !state.isStopped else { return [] }
             state.isStopped = true
@@ -117,7 +117,8 @@ public final class RawResponder: @unchecked Sendable {
                 case .close: return
                 case .reset:
                     var linger = linger(l_onoff: 1, l_linger: 0)
-                    setsockopt(connection, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout.size(ofValue: linger)))
+                    setsockopt(
+                        connection, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout.size(ofValue: linger)))
                     return
                 case .stall:
                     var byte: UInt8 = 0
@@ -158,7 +159,8 @@ public final class RawResponder: @unchecked Sendable {
                 var headers: [String: String] = [:]
                 for line in lines.dropFirst() {
                     let sides = line.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
-                    headers[sides[0].lowercased()] = sides.count > 1 ? sides[1].trimmingCharacters(in: .whitespaces) : ""
+                    headers[sides[0].lowercased()] =
+                        sides.count > 1 ? sides[1].trimmingCharacters(in: .whitespaces) : ""
                 }
                 return lock.withLock {
                     let request = Request(
@@ -178,15 +180,15 @@ public final class RawResponder: @unchecked Sendable {
 
 extension RawResponder.Action {
     /// Head and body of an answer; `fields` are sent as they are.
-    public static func answer(_ status: String, _ fields: [String] = [], _ body: [UInt8] = []) -> Self {
+    package static func answer(_ status: String, _ fields: [String] = [], _ body: [UInt8] = []) -> Self {
         .send(Array(("HTTP/1.1 \(status)\r\n" + fields.map { $0 + "\r\n" }.joined() + "\r\n").utf8) + body)
     }
     /// The same with a `Content-Length`.
-    public static func whole(_ status: String, _ fields: [String] = [], _ body: [UInt8] = []) -> Self {
+    package static func whole(_ status: String, _ fields: [String] = [], _ body: [UInt8] = []) -> Self {
         .answer(status, ["Content-Length: \(body.count)"] + fields, body)
     }
     /// What a proper server answers to a request for `bytes`.
-    public static func file(
+    package static func file(
         _ bytes: [UInt8], _ request: RawResponder.Request, tag: String? = "\"1\"", type: String = "video/mp4"
     ) -> Self {
         let fields = ["Content-Type: \(type)"] + (tag.map { ["ETag: \($0)"] } ?? [])
@@ -203,25 +205,27 @@ extension RawResponder.Action {
 }
 
 /// Bytes that differ at every offset near by, so that a shifted or mixed answer is seen.
-public enum Pattern {
-    public static func byte(_ offset: Int, version: Int = 0) -> UInt8 {
+package enum Pattern {
+    package static func byte(_ offset: Int, version: Int = 0) -> UInt8 {
         var value = UInt64(truncatingIfNeeded: offset / 4 + version &* 0x9e37_79b9) &* 0xbf58_476d_1ce4_e5b9
         value ^= value >> 31
         return UInt8(truncatingIfNeeded: value >> UInt64(offset % 4 * 8))
     }
-    public static func bytes(_ range: Range<Int>, version: Int = 0) -> [UInt8] { range.map { byte($0, version: version) } }
-    public static func bytes(_ count: Int, version: Int = 0) -> [UInt8] { bytes(0..<count, version: version) }
+    package static func bytes(_ range: Range<Int>, version: Int = 0) -> [UInt8] {
+        range.map { byte($0, version: version) }
+    }
+    package static func bytes(_ count: Int, version: Int = 0) -> [UInt8] { bytes(0..<count, version: version) }
 }
 
 /// A folder that goes away with its owner.
-public final class TemporaryFolder: Sendable {
-    public let path: String
-    public init() {
+package final class TemporaryFolder: Sendable {
+    package let path: String
+    package init() {
         path = FileManager.default.temporaryDirectory.path() + "/ff-test-\(UUID().uuidString)"
         try? FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     }
     deinit { try? FileManager.default.removeItem(atPath: path) }
-    public func write(_ bytes: [UInt8], to name: String) throws {
+    package func write(_ bytes: [UInt8], to name: String) throws {
         let url = URL(filePath: path + "/" + name)
         try FileManager.default.createDirectory(at: url.deletingLastPathComponent(), withIntermediateDirectories: true)
         try Data(bytes).write(to: url)

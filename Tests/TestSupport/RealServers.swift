@@ -2,9 +2,9 @@ import FeedVocabulary
 import Foundation
 
 /// A server program on loopback that serves a folder, with a login; ended by ``stop()``.
-public final class RealServer: @unchecked Sendable {
+package final class RealServer: @unchecked Sendable {
     // @unchecked: nothing changes after init.
-    public enum Kind: String, Sendable, CaseIterable, CustomStringConvertible {
+    package enum Kind: String, Sendable, CaseIterable, CustomStringConvertible {
         /// nginx with Basic.
         case nginx
         /// nginx over TLS and HTTP/2 with Basic.
@@ -15,7 +15,7 @@ public final class RealServer: @unchecked Sendable {
         case apacheDigest
         /// rclone's WebDAV server with Basic.
         case rclone
-        public var description: String { rawValue }
+        package var description: String { rawValue }
 
         var program: String {
             switch self {
@@ -25,21 +25,21 @@ public final class RealServer: @unchecked Sendable {
             }
         }
         /// Whether the machine has the program; `.ci/packages test` installs all of them.
-        public var isInstalled: Bool { FileManager.default.isExecutableFile(atPath: program) }
+        package var isInstalled: Bool { FileManager.default.isExecutableFile(atPath: program) }
     }
-    public static let user = "anna"
-    public static let password = "s3cret:word"
+    package static let user = "anna"
+    package static let password = "s3cret:word"
 
-    public let kind: Kind
+    package let kind: Kind
     /// What is served, below ``baseURL``.
-    public let files: String
-    public let baseURL: String
+    package let files: String
+    package let baseURL: String
     /// Trust this file for TLS.
-    public let authority: String?
+    package let authority: String?
     private let folder = TemporaryFolder()
     private let process = Process()
 
-    public init(_ kind: Kind) throws {
+    package init(_ kind: Kind) throws {
         self.kind = kind
         files = folder.path + "/files"
         try FileManager.default.createDirectory(atPath: files, withIntermediateDirectories: true)
@@ -63,9 +63,9 @@ public final class RealServer: @unchecked Sendable {
         guard Self.isListening(port) else { throw POSIXError(.ECONNREFUSED) }
     }
 
-    public func write(_ bytes: [UInt8], to name: String) throws { try folder.write(bytes, to: "files/" + name) }
+    package func write(_ bytes: [UInt8], to name: String) throws { try folder.write(bytes, to: "files/" + name) }
 
-    public func stop() {
+    package func stop() {
         guard process.isRunning else { return }
         switch kind {
         case .nginx, .nginxTLS: process.terminate()  // ends its workers too
@@ -111,7 +111,8 @@ public final class RealServer: @unchecked Sendable {
     private func configureApache(_ port: Int) throws {
         let path = folder.path
         let modules = [
-            "mpm_event", "authn_core", "authn_file", "authz_core", "authz_user", "auth_basic", "auth_digest", "dav", "dav_fs",
+            "mpm_event", "authn_core", "authn_file", "authz_core", "authz_user", "auth_basic", "auth_digest", "dav",
+            "dav_fs",
             "mime",
         ]
         let (basic, digest) = (path + "/basic", path + "/digest")

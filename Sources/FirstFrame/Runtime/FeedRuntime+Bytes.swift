@@ -49,6 +49,16 @@ extension FeedRuntime {
         }
     }
 
+    /// Gives a fixed credential to the loader; otherwise as with a provider.
+    ///
+    /// - Throws: ``SourceError/url(_:)``, or ``SourceError/header(_:)`` for a credential that can't be sent.
+    public func setCredentials(
+        _ credential: Credential, for url: String, further: [String] = [], identity: String? = nil
+    ) async throws {
+        try await setCredentials(
+            credential as (any CredentialProvider)?, for: url, further: further, identity: identity)
+    }
+
     /// Routes URLs of a scheme of the host's own, such as `drive:…`, to a delegate; `nil` ends that.
     ///
     /// The runtime keeps the delegate until then.

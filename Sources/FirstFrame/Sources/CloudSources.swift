@@ -81,7 +81,9 @@ extension URLSource {
         var encoded = ""
         for byte in text.utf8 {
             let scalar = Unicode.Scalar(byte)
-            if scalar.isASCII, scalar.properties.isAlphabetic || ("0"..."9").contains(scalar) || "-._~".contains(Character(scalar)) {
+            if scalar.isASCII,
+                scalar.properties.isAlphabetic || ("0"..."9").contains(scalar) || "-._~".contains(Character(scalar))
+            {
                 encoded.unicodeScalars.append(scalar)
             } else {
                 encoded += "%" + hexadecimal(UInt32(byte), digits: 2).uppercased()

@@ -63,7 +63,8 @@ public struct URLSource: Hashable, Sendable {
         self.identity =
             identity
             ?? (cacheKey == nil && !secrets.fields.isEmpty
-                ? MD5.hexDigest(of: secrets.fields.map { "\($0.name): \($0.value)" }.joined(separator: "\n").utf8) : nil)
+                ? MD5.hexDigest(of: secrets.fields.map { "\($0.name): \($0.value)" }.joined(separator: "\n").utf8)
+                : nil)
         do throws(TransportError) { try Self.httpHeaders(headers).validate() } catch {
             throw .header(error.description)
         }

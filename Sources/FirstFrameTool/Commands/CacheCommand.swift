@@ -72,7 +72,11 @@ struct CacheCommand {
         switch action {
         case "ls":
             let listings = await cache.records.map { Listing($0) }
-            if console.isJSON { try console.json(listings) } else { for listing in listings { console.say(listing.line) } }
+            if console.isJSON {
+                try console.json(listings)
+            } else {
+                for listing in listings { console.say(listing.line) }
+            }
         case "info":
             let listing = Listing(try await record(words[0], cache))
             if console.isJSON {
@@ -118,7 +122,9 @@ struct CacheCommand {
         }
         let lost = verdicts.filter { $0.lostBytes > 0 }
         if console.isJSON { try console.json(verdicts) }
-        for verdict in lost { console.complain("\(verdict.key): \(verdict.lostBytes) bytes were wrong and are dropped") }
+        for verdict in lost {
+            console.complain("\(verdict.key): \(verdict.lostBytes) bytes were wrong and are dropped")
+        }
         if !console.isJSON {
             let checked = verdicts.reduce(0) { $0 + $1.checkedBytes }
             console.say("\(verdicts.count) clips, \(checked) bytes compared with checksums, \(lost.count) with faults")

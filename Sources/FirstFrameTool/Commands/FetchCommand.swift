@@ -55,7 +55,8 @@ struct FetchCommand {
             do {
                 try await Self.logIn(arguments["user"], url, loaders)
                 let showsProgress = !console.isJSON && (arguments.has("progress") || isatty(2) == 1)
-                let bytes = try await fetch(resource, part, arguments["output"], loaders, cache, moves: temporary != nil, showsProgress)
+                let bytes = try await fetch(
+                    resource, part, arguments["output"], loaders, cache, moves: temporary != nil, showsProgress)
                 isNeeded = false
                 let fetched = await loaders.traffic.bytesFetched
                 outcome = .success(
@@ -74,7 +75,9 @@ struct FetchCommand {
         await client.shutdown()
         loop.stop()
         // What has come stays for the next try, when there is a file that it belongs to.
-        if let temporary, !isNeeded || arguments["output"] == nil { try? FileManager.default.removeItem(atPath: temporary) }
+        if let temporary, !isNeeded || arguments["output"] == nil {
+            try? FileManager.default.removeItem(atPath: temporary)
+        }
         let summary = try outcome.get()
         if console.isJSON, arguments["output"] != nil { try console.json(summary) }
         return 0
@@ -196,7 +199,8 @@ struct FetchCommand {
             let speed = Double(stored - before) / max(0.001, begin.duration(to: .now).seconds)
             var line = String(format: "%.1f MB", Double(stored) / 1_048_576)
             if let length = reader.length {
-                line += String(format: " of %.1f MB, %lld %%", Double(length) / 1_048_576, stored * 100 / max(1, length))
+                line += String(
+                    format: " of %.1f MB, %lld %%", Double(length) / 1_048_576, stored * 100 / max(1, length))
             }
             line += String(format: ", %.1f MB/s", speed / 1_048_576)
             if let length = reader.length, speed > 0, stored < length {

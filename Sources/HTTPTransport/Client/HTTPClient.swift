@@ -76,7 +76,8 @@ package actor HTTPClient: Transport {
     private func add(_ request: HTTPRequest, _ origin: WebOrigin) throws(TransportError) -> CurlTransfer {
         guard !isStopped else { throw .stopped }
         nextID += 1
-        let transfer = CurlTransfer(id: nextID, request: request, origin: origin, configuration: configuration, handles: handles)
+        let transfer = CurlTransfer(
+            id: nextID, request: request, origin: origin, configuration: configuration, handles: handles)
         transfers[transfer.id] = transfer
         admission.enqueue(transfer.id, origin: origin, priority: request.priority)
         admit()

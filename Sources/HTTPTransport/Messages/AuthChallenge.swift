@@ -77,7 +77,9 @@ struct FieldScanner {
     /// Base64-like credentials that some schemes put in place of parameters, such as `Negotiate YII=`.
     mutating func skipToken68() {
         let start = position
-        while position < bytes.count, HTTPHeaders.isTokenCharacter(bytes[position]) || bytes[position] == UInt8(ascii: "/") {
+        while position < bytes.count,
+            HTTPHeaders.isTokenCharacter(bytes[position]) || bytes[position] == UInt8(ascii: "/")
+        {
             position += 1
         }
         let end = position

@@ -65,9 +65,11 @@ public struct Credential: Hashable, Sendable, CustomStringConvertible, CustomRef
         case .fields(let fields): try HTTPHeaders(fields.map { ($0.key, $0.value) }).validate()
         case .login(let login):
             // The colon ends the user's name on the wire (RFC 7617 §2).
-            guard !login.user.contains(":"), !(login.user + login.password).unicodeScalars.contains(where: { $0.value < 0x20 })
+            guard !login.user.contains(":"),
+                !(login.user + login.password).unicodeScalars.contains(where: { $0.value < 0x20 })
             else {
-                throw .invalidHeader(name: "Authorization", reason: "a user name has no colon, and neither part control characters")
+                throw .invalidHeader(
+                    name: "Authorization", reason: "a user name has no colon, and neither part control characters")
             }
         }
     }
@@ -83,6 +85,7 @@ public protocol CredentialProvider: Sendable {
 
 /// Why a credential is wanted.
 public struct CredentialRequest: Hashable, Sendable {
+    /// What makes a credential needed.
     public enum Reason: Hashable, Sendable {
         /// The first request to the origin.
         case first

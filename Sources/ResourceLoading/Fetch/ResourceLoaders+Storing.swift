@@ -46,7 +46,8 @@ extension ResourceLoaders {
         if let cached = loading.cached {
             do {
                 // Out of the readers' sight before they leave the disk: a read that overlaps is done again.
-                try await cache.write(bytes, at: hole.lowerBound, to: cached, reader: reading) { [shared = loading.bytes] gone in
+                try await cache.write(bytes, at: hole.lowerBound, to: cached, reader: reading) {
+                    [shared = loading.bytes] gone in
                     shared.state.withLock { $0.stored.remove(gone) }
                 }
                 guard loading.cached?.record.id == cached.record.id else { throw CancellationError() }

@@ -116,7 +116,8 @@ public final class LoadingRequest: Sendable {
     /// The next bytes, or the end; suspends until there is one of them.
     func next() async -> (piece: [UInt8]?, outcome: Outcome?) {
         while true {
-            let (answer, waiting) = state.withLock { state -> ((piece: [UInt8]?, outcome: Outcome?)?, [CheckedContinuation<Void, Never>]) in
+            let (answer, waiting) = state.withLock {
+                state -> ((piece: [UInt8]?, outcome: Outcome?)?, [CheckedContinuation<Void, Never>]) in
                 guard state.pieces.isEmpty else {
                     let piece = state.pieces.removeFirst()
                     state.bufferedBytes -= piece.count

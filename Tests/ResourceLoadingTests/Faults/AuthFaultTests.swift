@@ -42,7 +42,8 @@ private final class Tokens: CredentialProvider {
         }
         try await LoaderWorld.run { world in
             let headers = HTTPHeaders([
-                ("Authorization", "Bearer secret"), ("Cookie", "secret=1"), ("X-Api-Key", "secret"), ("Referer", "secret"),
+                ("Authorization", "Bearer secret"), ("Cookie", "secret=1"), ("X-Api-Key", "secret"),
+                ("Referer", "secret"),
                 ("Accept-Language", "de"),
             ])
             for name in ["port", "host"] {
@@ -61,7 +62,9 @@ private final class Tokens: CredentialProvider {
         server.stop()
     }
 
-    @Test("an origin that is listed gets the headers, and a backup on another host does not") func listedOrigins() async throws {
+    @Test("an origin that is listed gets the headers, and a backup on another host does not") func listedOrigins()
+        async throws
+    {
         let content = Self.content
         let target = try RawResponder { [.file(content, $0)] }
         let place = target.baseURL
@@ -200,7 +203,9 @@ private final class Tokens: CredentialProvider {
         server.stop()
     }
 
-    @Test("AUTH-6: an expired URL is replaced once, at the same byte, and what is stored stays") func expiredURL() async throws {
+    @Test("AUTH-6: an expired URL is replaced once, at the same byte, and what is stored stays") func expiredURL()
+        async throws
+    {
         let content = Pattern.bytes(900_000)
         let valid = Lock(1)
         let server = try RawResponder { request in
@@ -246,7 +251,9 @@ private final class Tokens: CredentialProvider {
         server.stop()
     }
 
-    @Test("a URL whose expiry has passed is replaced before it is asked, also for a preload") func knownExpiry() async throws {
+    @Test("a URL whose expiry has passed is replaced before it is asked, also for a preload") func knownExpiry()
+        async throws
+    {
         let content = Self.content
         let server = try RawResponder { request in
             request.target == "/fresh" ? [.file(content, request)] : [.whole("403 Expired")]
@@ -284,9 +291,12 @@ private final class Tokens: CredentialProvider {
         server.stop()
     }
 
-    @Test("AUTH-7: a header that would break the request apart is refused before any connection", arguments: [
-        ("X-A", "x\r\nEvil: 1"), ("X A", "1"), ("X:A", "1"), ("X-Ä", "1"), ("X-A", "a\0b"), ("", "1"),
-    ]) func injection(name: String, value: String) async throws {
+    @Test(
+        "AUTH-7: a header that would break the request apart is refused before any connection",
+        arguments: [
+            ("X-A", "x\r\nEvil: 1"), ("X A", "1"), ("X:A", "1"), ("X-Ä", "1"), ("X-A", "a\0b"), ("", "1"),
+        ]) func injection(name: String, value: String) async throws
+    {
         let server = try RawResponder { _ in [.whole("200 OK")] }
         try await LoaderWorld.run { world in
             let resource = Resource(
@@ -367,7 +377,9 @@ private final class Tokens: CredentialProvider {
         server.stop()
     }
 
-    @Test("AUTH-10: what one account fetched is not served to another, and is cleared alone") func identities() async throws {
+    @Test("AUTH-10: what one account fetched is not served to another, and is cleared alone") func identities()
+        async throws
+    {
         let server = try RawResponder { request in
             [.file(Pattern.bytes(5_000, version: request.headers["authorization"] == "Bearer a" ? 1 : 2), request)]
         }
@@ -432,10 +444,14 @@ private final class Tokens: CredentialProvider {
         server.stop()
     }
 
-    @Test("INPUT-2: path and query reach the server byte for byte, without the fragment", arguments: [
-        ("/v?sig=a%2Fb%3D&x=1+2#t=3", "/v?sig=a%2Fb%3D&x=1+2"), ("/get", "/get"), ("/get?", "/get?"), ("/a/", "/a/"),
-        ("/%E4%B8%AD%20%F0%9F%8E%B5", "/%E4%B8%AD%20%F0%9F%8E%B5"),
-    ]) func untouched(path: String, target: String) async throws {
+    @Test(
+        "INPUT-2: path and query reach the server byte for byte, without the fragment",
+        arguments: [
+            ("/v?sig=a%2Fb%3D&x=1+2#t=3", "/v?sig=a%2Fb%3D&x=1+2"), ("/get", "/get"), ("/get?", "/get?"),
+            ("/a/", "/a/"),
+            ("/%E4%B8%AD%20%F0%9F%8E%B5", "/%E4%B8%AD%20%F0%9F%8E%B5"),
+        ]) func untouched(path: String, target: String) async throws
+    {
         let content = Pattern.bytes(100)
         let server = try RawResponder { [.file(content, $0)] }
         try await LoaderWorld.run { world in

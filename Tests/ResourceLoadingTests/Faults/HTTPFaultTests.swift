@@ -44,7 +44,9 @@ import Testing
         server.stop()
     }
 
-    @Test("HTTP-2: an answer that misses the byte asked for is tried again, then an error") func elsewhere() async throws {
+    @Test("HTTP-2: an answer that misses the byte asked for is tried again, then an error") func elsewhere()
+        async throws
+    {
         let server = try RawResponder { _ in
             [.whole("206 Partial Content", ["Content-Range: bytes 9000-9999/10000"], Pattern.bytes(9_000..<10_000))]
         }
@@ -57,7 +59,9 @@ import Testing
         server.stop()
     }
 
-    @Test("HTTP-3, HTTP-12: the length is Content-Range's total, also without a Content-Length") func total() async throws {
+    @Test("HTTP-3, HTTP-12: the length is Content-Range's total, also without a Content-Length") func total()
+        async throws
+    {
         let server = try RawResponder { request in
             let range = request.range.map { ($0.first, min($0.last ?? 65_535, 65_535)) } ?? (0, 65_535)
             let body = Pattern.bytes(range.0..<range.1 + 1)
@@ -135,7 +139,9 @@ import Testing
         server.stop()
     }
 
-    @Test("HTTP-6: 416 at the end tells the length; no byte of an error page is stored") func unsatisfiable() async throws {
+    @Test("HTTP-6: 416 at the end tells the length; no byte of an error page is stored") func unsatisfiable()
+        async throws
+    {
         let content = Pattern.bytes(5_000)
         let server = try RawResponder { request in
             if request.range?.first ?? 0 >= 5_000 {
@@ -190,7 +196,9 @@ import Testing
         server.stop()
     }
 
-    @Test("HTTP-8: 202 is not ready: asked again, never stored, and after the budget an error") func notReady() async throws {
+    @Test("HTTP-8: 202 is not ready: asked again, never stored, and after the budget an error") func notReady()
+        async throws
+    {
         let content = Pattern.bytes(3_000)
         let server = try RawResponder { request in
             request.number < 3 || request.target == "/never"
@@ -280,7 +288,9 @@ import Testing
         server.stop()
     }
 
-    @Test("CACHE-11: a body of unknown length ends where the message ends, and is stored once") func chunked() async throws {
+    @Test("CACHE-11: a body of unknown length ends where the message ends, and is stored once") func chunked()
+        async throws
+    {
         let content = Self.megabyte
         let server = try RawResponder { _ in
             var body: [UInt8] = []
@@ -288,7 +298,9 @@ import Testing
                 body += Array("c350\r\n".utf8) + content[start..<start + 50_000] + Array("\r\n".utf8)
             }
             return [
-                .answer("200 OK", ["Transfer-Encoding: chunked", "Content-Type: audio/mpeg"], body + Array("0\r\n\r\n".utf8))
+                .answer(
+                    "200 OK", ["Transfer-Encoding: chunked", "Content-Type: audio/mpeg"], body + Array("0\r\n\r\n".utf8)
+                )
             ]
         }
         try await LoaderWorld.run { world in
@@ -323,10 +335,13 @@ import Testing
         server.stop()
     }
 
-    @Test("INPUT-7: senseless lengths are unknown or an error, never a crash", arguments: [
-        ["Content-Length: -1"], ["Content-Length: abc"], ["Content-Length: 10", "Content-Length: 20"],
-        ["Content-Length: 99999999999999999999"], [],
-    ]) func lengths(fields: [String]) async throws {
+    @Test(
+        "INPUT-7: senseless lengths are unknown or an error, never a crash",
+        arguments: [
+            ["Content-Length: -1"], ["Content-Length: abc"], ["Content-Length: 10", "Content-Length: 20"],
+            ["Content-Length: 99999999999999999999"], [],
+        ]) func lengths(fields: [String]) async throws
+    {
         let server = try RawResponder { _ in
             [.answer("200 OK", fields + ["Content-Type: video/mp4", "Connection: close"], Pattern.bytes(10)), .close]
         }
@@ -338,11 +353,14 @@ import Testing
         server.stop()
     }
 
-    @Test("INPUT-8: what is sent under an invalid Content-Range is not stored", arguments: [
-        ["Content-Range: bytes 100-50/200"], ["Content-Range: bytes 0-9/5"], ["Content-Range: bytes abc"],
-        ["Content-Range: items 0-9/10"], [], ["Content-Range: bytes 0-9/10", "Content-Range: bytes 5-14/20"],
-        ["Content-Range: bytes 0-4/10"],
-    ]) func contentRanges(fields: [String]) async throws {
+    @Test(
+        "INPUT-8: what is sent under an invalid Content-Range is not stored",
+        arguments: [
+            ["Content-Range: bytes 100-50/200"], ["Content-Range: bytes 0-9/5"], ["Content-Range: bytes abc"],
+            ["Content-Range: items 0-9/10"], [], ["Content-Range: bytes 0-9/10", "Content-Range: bytes 5-14/20"],
+            ["Content-Range: bytes 0-4/10"],
+        ]) func contentRanges(fields: [String]) async throws
+    {
         let server = try RawResponder { _ in [.whole("206 Partial Content", fields, Pattern.bytes(10))] }
         try await LoaderWorld.run { world in
             let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
@@ -352,9 +370,12 @@ import Testing
         server.stop()
     }
 
-    @Test("INPUT-10: an empty file is an error once", arguments: [true, false]) func empty(withRanges: Bool) async throws {
+    @Test("INPUT-10: an empty file is an error once", arguments: [true, false]) func empty(withRanges: Bool)
+        async throws
+    {
         let server = try RawResponder { _ in
-            withRanges ? [.whole("416 No", ["Content-Range: bytes */0"])] : [.whole("200 OK", ["Content-Type: video/mp4"])]
+            withRanges
+                ? [.whole("416 No", ["Content-Range: bytes */0"])] : [.whole("200 OK", ["Content-Type: video/mp4"])]
         }
         try await LoaderWorld.run { world in
             let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])

@@ -9,7 +9,9 @@ import Testing
 @testable import ResourceLoading
 
 @Suite("Limits") struct LimitFaultTests {
-    @Test("HTTP-9: nobody asks a host before the time that it named, in seconds or as a date") func retryAfter() async throws {
+    @Test("HTTP-9: nobody asks a host before the time that it named, in seconds or as a date") func retryAfter()
+        async throws
+    {
         let content = Pattern.bytes(3_000)
         let server = try RawResponder { request in
             switch request.number {
@@ -86,7 +88,9 @@ import Testing
         server.stop()
     }
 
-    @Test("LIMIT-8: attempts are counted and end", arguments: ["500", "reset", "403"]) func budget(kind: String) async throws {
+    @Test("LIMIT-8: attempts are counted and end", arguments: ["500", "reset", "403"]) func budget(kind: String)
+        async throws
+    {
         let server = try RawResponder { _ in
             kind == "reset" ? [.reset] : [.whole("\(kind) No")]
         }
@@ -215,7 +219,10 @@ import Testing
 
     @Test("CONC-5: a cancel reaches the hop after a redirect") func cancelAfterRedirect() async throws {
         let slow = try RawResponder { _ in
-            [.answer("200 OK", ["Content-Length: 1000000000", "Content-Type: video/mp4"]), .wait(seconds: 0.05), .flood(1_000_000_000)]
+            [
+                .answer("200 OK", ["Content-Length: 1000000000", "Content-Type: video/mp4"]), .wait(seconds: 0.05),
+                .flood(1_000_000_000),
+            ]
         }
         let target = slow.baseURL
         let first = try RawResponder { _ in [.whole("302 Found", ["Location: \(target)/b"])] }

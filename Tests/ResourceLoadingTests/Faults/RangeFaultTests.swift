@@ -16,7 +16,9 @@ private func memory(_ name: String) -> Int {
 }
 
 @Suite("Ranges and resources") struct RangeFaultTests {
-    @Test("CACHE-6: after a long seek the gap is a gap, is fetched alone, and then all is there") func gap() async throws {
+    @Test("CACHE-6: after a long seek the gap is a gap, is fetched alone, and then all is there") func gap()
+        async throws
+    {
         let content = Pattern.bytes(1_000_000)
         let server = try RawResponder { [.file(content, $0)] }
         try await LoaderWorld.run { world in
@@ -35,7 +37,9 @@ private func memory(_ name: String) -> Int {
         server.stop()
     }
 
-    @Test("CACHE-7: a partly filled entry is not the whole: missing bytes come, or are a clear error") func partial() async throws {
+    @Test("CACHE-7: a partly filled entry is not the whole: missing bytes come, or are a clear error") func partial()
+        async throws
+    {
         let content = Pattern.bytes(1_000_000)
         let server = try RawResponder { [.file(content, $0)] }
         try await LoaderWorld.run { world in
@@ -54,7 +58,9 @@ private func memory(_ name: String) -> Int {
         }
     }
 
-    @Test("CONC-4: what comes after a cancel is dropped", arguments: UInt64(0)..<20) func lateData(seed: UInt64) async throws {
+    @Test("CONC-4: what comes after a cancel is dropped", arguments: UInt64(0)..<20) func lateData(seed: UInt64)
+        async throws
+    {
         let content = Pattern.bytes(3_000_000)
         let server = try RawResponder { [.file(content, $0)] }
         try await LoaderWorld.run(seed: seed) { world in
@@ -69,7 +75,9 @@ private func memory(_ name: String) -> Int {
         server.stop()
     }
 
-    @Test("CONC-9: threads that wait for bytes don't keep the loop waiting, and end when they are told") func blocked() async throws {
+    @Test("CONC-9: threads that wait for bytes don't keep the loop waiting, and end when they are told") func blocked()
+        async throws
+    {
         let server = try RawResponder { _ in [.stall] }
         try await LoaderWorld.run { world in
             var readers: [ByteReader] = []
@@ -82,7 +90,9 @@ private func memory(_ name: String) -> Int {
                 threads.append(
                     try WorkerThread(named: "reader") {
                         var bytes = [UInt8](repeating: 0, count: 10)
-                        let result = Result { try bytes.withUnsafeMutableBytes { try reader.readBlocking(at: 0, into: $0) } }
+                        let result = Result {
+                            try bytes.withUnsafeMutableBytes { try reader.readBlocking(at: 0, into: $0) }
+                        }
                         #expect(throws: LoadError.closed) { try result.get() }
                         ended.withLock { $0 += 1 }
                     })

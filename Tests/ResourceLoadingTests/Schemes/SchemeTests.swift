@@ -36,7 +36,9 @@ private final class Host: ResourceLoaderDelegate {
             if request.wantsContentInformation {
                 request.setContentInformation(ContentInformation(length: length, contentType: "audio/mpeg"))
             }
-            let end = request.requestsAllDataToEnd ? content.count : min(content.count, Int(request.requestedOffset + request.requestedLength))
+            let end =
+                request.requestsAllDataToEnd
+                ? content.count : min(content.count, Int(request.requestedOffset + request.requestedLength))
             var position = Int(request.requestedOffset)
             let stop = min(end, position &+ limit < 0 ? .max : position + min(limit, content.count))
             while position < stop, !request.isFinished {
@@ -49,7 +51,9 @@ private final class Host: ResourceLoaderDelegate {
     }
 
     @Test("a delegate's own bytes are read, cached and fetched once, also by a preload") func ownBytes() async throws {
-        let host = Host { self.serve($0); return true }
+        let host = Host {
+            self.serve($0); return true
+        }
         try await LoaderWorld.run { world in
             try await world.loaders.register(host, scheme: "drive")
             let resource = Resource(key: key("a"), urls: ["Drive:files/a?x=%20"])
@@ -61,15 +65,21 @@ private final class Host: ResourceLoaderDelegate {
             #expect(await world.loaders.traffic.bytesFetched == 700_000)
             let notes = host.notes.withLock { $0 }
             #expect(notes.requests.first?.wantsContentInformation == true)
-            #expect(notes.requests.dropFirst().allSatisfy { !$0.wantsContentInformation && $0.url == "Drive:files/a?x=%20" })
+            #expect(
+                notes.requests.dropFirst().allSatisfy { !$0.wantsContentInformation && $0.url == "Drive:files/a?x=%20" }
+            )
             #expect(notes.whole == ["Drive:files/a?x=%20"])
             #expect(notes.cancelled == 0)
         }
     }
 
-    @Test("an early finish ends a resource of unknown length, and is only a pause in one of known length",
-        arguments: [nil, 700_000]) func earlyFinish(length: Int64?) async throws {
-        let host = Host { self.serve($0, length: length, upTo: 50_000); return true }
+    @Test(
+        "an early finish ends a resource of unknown length, and is only a pause in one of known length",
+        arguments: [nil, 700_000]) func earlyFinish(length: Int64?) async throws
+    {
+        let host = Host {
+            self.serve($0, length: length, upTo: 50_000); return true
+        }
         try await LoaderWorld.run { world in
             try await world.loaders.register(host, scheme: "drive")
             let resource = Resource(key: key("a"), urls: ["drive:a"])
@@ -104,7 +114,9 @@ private final class Host: ResourceLoaderDelegate {
         try await LoaderWorld.run { world in
             let host = Host { _ in false }
             for name in ["__loader__https", "1abc", "a b", "", "ä"] {
-                await #expect(throws: SchemeError.illegal(name)) { try await world.loaders.register(host, scheme: name) }
+                await #expect(throws: SchemeError.illegal(name)) {
+                    try await world.loaders.register(host, scheme: name)
+                }
             }
             for name in ["http", "HTTPS"] {
                 await #expect(throws: SchemeError.reserved(name.lowercased())) {
@@ -119,7 +131,9 @@ private final class Host: ResourceLoaderDelegate {
         }
     }
 
-    @Test("a cancelled read cancels the request, and what the delegate says afterwards is ignored") func cancelled() async throws {
+    @Test("a cancelled read cancels the request, and what the delegate says afterwards is ignored") func cancelled()
+        async throws
+    {
         let host = Host { _ in true }  // takes it, and does nothing
         try await LoaderWorld.run { world in
             try await world.loaders.register(host, scheme: "drive")
@@ -155,7 +169,9 @@ private final class Host: ResourceLoaderDelegate {
         }
     }
 
-    @Test("CONC-1: whatever races, a request ends once", arguments: UInt64(0)..<4) func endsOnce(seed: UInt64) async throws {
+    @Test("CONC-1: whatever races, a request ends once", arguments: UInt64(0)..<4) func endsOnce(seed: UInt64)
+        async throws
+    {
         let host = Host { request in
             Task {
                 await request.respond(with: [1])
