@@ -254,7 +254,6 @@ package actor ResourceLoaders {
     func contentInformation(_ key: CacheKey, _ id: Int) async throws -> ContentInformation {
         guard let loading = resources[key], loading.readers[id] != nil else { throw LoadError.closed }
         if loading.information == nil {
-            if let failure = loading.bytes.takeFailure(id) { throw failure }
             try await suspend(loading, id, until: .information, isRetrying: true)
         }
         guard let information = loading.information else { throw LoadError.closed }
@@ -279,7 +278,6 @@ package actor ResourceLoaders {
                     continue
                 }
             }
-            if let failure = loading.bytes.takeFailure(id) { throw failure }
             loading.readers[id]?.position = offset
             try await suspend(loading, id, until: .bytes(offset..<offset + 1), isRetrying: true)
         }
@@ -288,7 +286,6 @@ package actor ResourceLoaders {
     func wait(_ key: CacheKey, _ id: Int, for range: ByteRange) async throws {
         guard let loading = resources[key], loading.readers[id] != nil else { throw LoadError.closed }
         if isMet(loading, .bytes(range)) { return }
-        if let failure = loading.bytes.takeFailure(id) ?? loading.failure { throw failure }
         try await suspend(loading, id, until: .bytes(range), isRetrying: false)
     }
 
@@ -318,6 +315,7 @@ package actor ResourceLoaders {
                     return continuation.resume(throwing: LoadError.closed)
                 }
                 if isMet(loading, need) { return continuation.resume() }
+                if let failure = loading.bytes.takeFailure(id) { return continuation.resume(throwing: failure) }
                 if isRetrying { forgive(loading) }
                 if let failure = loading.failure { return continuation.resume(throwing: failure) }
                 loading.waiters[number] = .init(reader: id, need: need, continuation: continuation)
