@@ -66,6 +66,10 @@ final class LoadingResource {
     var didRefresh = false
     var refreshing: Task<Result<[MediaURL], LoadError>, Never>?
     var wasWhole = false
+    /// Bytes went to memory, which holds little: readers read less far ahead.
+    var usesMemory = false
+    /// Whose account served the origin when the loader began; another one's bytes are others.
+    var account: String?
     /// The timing of the first answer, for the phases of a cold start.
     var firstAnswer: HTTPTiming?
 
@@ -87,8 +91,9 @@ final class LoadingResource {
             var demands: [FetchPlanner.Demand] = []
             let segment = min(Self.largestSegment, Self.firstSegment << min(8, Int64(reader.segments)))
             let awaited = awaited(by: id)
-            let places = awaited.isEmpty && reader.readAhead > 0 ? [reader.position] : awaited
-            let length = awaited.isEmpty ? reader.readAhead : max(Self.smallestDemand, reader.readAhead)
+            let readAhead = usesMemory ? min(reader.readAhead, Int64(MemoryBytes.capacity / 2)) : reader.readAhead
+            let places = awaited.isEmpty && readAhead > 0 ? [reader.position] : awaited
+            let length = awaited.isEmpty ? readAhead : max(Self.smallestDemand, readAhead)
             for place in places {
                 let window = ByteRange(offset: place, saturatingLength: length)
                 demands.append(.init(ranges: [window], priority: reader.priority, segment: segment))
@@ -125,7 +130,8 @@ final class LoadingResource {
     func isWanted(_ offset: Int64) -> Bool {
         readers.contains { id, reader in
             if awaited(by: id).contains(where: { $0 >= offset }) { return true }
-            return offset < reader.position + max(reader.readAhead, Self.smallestDemand)
+            let ahead = max(reader.readAhead, Self.smallestDemand)
+            return offset < ByteRange(offset: reader.position, saturatingLength: ahead).upperBound
                 || reader.wanted.contains { $0.upperBound > offset }
         }
     }

@@ -117,6 +117,7 @@ package actor ResourceLoaders {
 
     private func begin(_ resource: Resource) -> LoadingResource {
         let loading = LoadingResource(resource)
+        loading.account = vault.identity(for: resource.urls[0].url)
         if let urls = freshURLs.urls(for: resource) { loading.urls = urls }
         resources[resource.storageKey] = loading
         loading.opening = loop.spawn { await self.checkOut(resource.storageKey) }
@@ -264,7 +265,7 @@ package actor ResourceLoaders {
         precondition(offset >= 0 && count >= 0, "a read has no negative offset or count")
         while true {
             guard let loading = resources[key], loading.readers[id] != nil else { throw LoadError.closed }
-            if count == 0 { return [] }
+            if count == 0 || offset == .max { return [] }
             if let length = loading.information?.length, offset >= length { return [] }
             if let piece = loading.bytes.piece(at: offset, count: count, reader: id) {
                 loading.readers[id]?.position = offset + Int64(piece.count)

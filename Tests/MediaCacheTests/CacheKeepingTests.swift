@@ -284,6 +284,55 @@ func allocated(_ folder: TemporaryFolder) throws -> Int64 {
         }
     }
 
+    @Test("DISK-3: a bad page anywhere in the index costs the cache's contents, not its start") func badPage() async throws {
+        let folder = TemporaryFolder()
+        try await withCache(in: folder) { cache in
+            for number in 0..<200 { try await cache.fill("a\(number)", 0..<100) }
+        }
+        let path = folder.path + "/cache/index.sqlite"
+        let file = try FileHandle(forUpdating: URL(filePath: path))
+        try file.seek(toOffset: 4_096)
+        try file.write(contentsOf: Data(repeating: 0xff, count: Int(try file.seekToEnd()) - 8_192))
+        try file.close()
+        try await withCache(in: folder) { cache in
+            try await cache.fill("b", 0..<100)
+            try await cache.expectPattern("b")
+        }
+    }
+
+    @Test("what a killed process left unsynced is synced by the next one before it counts for good") func freshStaysFresh() async throws {
+        let folder = TemporaryFolder()
+        let path = folder.path
+        await #expect(processExitsWith: .signal(SIGKILL)) { [path = path as String] in
+            let loop = try LoopThread()
+            var configuration = CacheConfiguration(directory: path + "/cache")
+            configuration.freeDiskGuard = 0
+            let cache = try await MediaCache.open(configuration, on: loop, files: LoopFiles(loop: loop))
+            let resource = try await cache.checkOut(key("a"))
+            try await cache.write(Pattern.bytes(100_000), at: 0, to: resource)
+            await cache.commitNow()
+            kill(getpid(), SIGKILL)
+        }
+        let syncs = Lock<FaultyFiles?>(nil)
+        try await withCache(
+            in: folder,
+            files: { loop in
+                let files = FaultyFiles(LoopFiles(loop: loop), .call(.max, errno: EIO))
+                syncs.withLock { $0 = files }
+                return files
+            }
+        ) { cache in
+            let resource = try await cache.checkOut(key("a"))
+            #expect(resource.record.ranges.ranges == [0..<100_000])
+            await cache.commitNow()
+            #expect(syncs.withLock { $0?.syncCount } == 0)  // in use, and not yet 30 s old
+            await cache.checkIn(resource)
+            await cache.commitNow()
+            #expect(syncs.withLock { $0?.syncCount } == 2)  // the file, and its name in the directory
+        }
+        try await withCache(in: folder, boot: "another") { try await $0.expectPattern("a") }
+    }
+
     @Test("DISK-5: a directory that vanishes, or is replaced by a file, costs what was in it") func vanished()
         async throws
     {

@@ -29,6 +29,8 @@ package final class FaultyFiles: FileSystem {
 
     /// Calls made so far.
     package var callCount: Int { state.withLock { $0.calls } }
+    /// Syncs of files and directories so far.
+    package var syncCount: Int { state.withLock { $0.syncs } }
     package var isDead: Bool { state.withLock { $0.isDead } }
 
     fileprivate var buffersWrites: Bool { if case .powerCut = fault { true } else { false } }
@@ -45,7 +47,7 @@ package final class FaultyFiles: FileSystem {
     /// Counts a sync; the power may go now.
     fileprivate func beginSync() throws {
         try begin("fsync")
-        guard case .powerCut(let last, let seed) = fault else { return }
+        guard case .powerCut(let last, let seed) = fault else { return state.withLock { $0.syncs += 1 } }
         let lost = state.withLock {
             state -> (writes: [String: [(offset: Int64, bytes: [UInt8])]], names: Set<String>)? in
             state.syncs += 1

@@ -136,9 +136,9 @@ package actor LoopFiles: FileSystem {
     private func request<Answer>(
         _ call: String, _ start: Start, reading: (UnsafeMutablePointer<uv_fs_t>) -> Answer
     ) async throws -> Answer {
-        guard loop.isRunning else { throw LoopError(code: -ECANCELED, call: call) }
         let request = FileRequest()
-        let code = await withCheckedContinuation { waiting in
+        let code = await withCheckedContinuation { (waiting: CheckedContinuation<Int32, Never>) in
+            guard loop.isRunning else { return waiting.resume(returning: -ECANCELED) }
             let code = start(loop.handle, request.begin(waiting)) { request in FileRequest.finished(request!) }
             if code < 0 { request.refused(code) }
         }

@@ -36,13 +36,13 @@ final class CurlTransfer {
     init(
         id: Int, request: HTTPRequest, origin: WebOrigin, configuration: HTTPClientConfiguration, handles: LoginHandles
     ) {
-        let used = request.login.flatMap { handles.take(origin, $0) }
+        let used = request.credential?.login.flatMap { handles.take(origin, $0) }
         guard let easy = used.map({ UnsafeMutableRawPointer($0) }) ?? curl_easy_init() else {
             preconditionFailure("curl_easy_init: out of memory")
         }
         self.id = id
         self.easy = OpaquePointer(easy)
-        (self.origin, login, self.handles) = (origin, request.login, handles)
+        (self.origin, login, self.handles) = (origin, request.credential?.login, handles)
         host = origin.host
         priority = request.priority
         head = HTTPResponseHead(status: 0, headers: [:], url: request.url)
@@ -73,7 +73,7 @@ final class CurlTransfer {
         ff_easy_long(easy, CURLOPT_LOW_SPEED_TIME, max(1, Int(configuration.stallTimeout.seconds.rounded(.up))))
         ff_easy_long(easy, CURLOPT_PIPEWAIT, request.url.lowercased().hasPrefix("https") ? 1 : 0)
         ff_easy_string(easy, CURLOPT_USERAGENT, configuration.userAgent)
-        if let login = request.login {
+        if let login = request.credential?.login {
             ff_easy_long(easy, CURLOPT_HTTPAUTH, login.scheme == .digest ? ff_curl_auth_digest : ff_curl_auth_as_asked)
             ff_easy_string(easy, CURLOPT_USERNAME, login.user)
             ff_easy_string(easy, CURLOPT_PASSWORD, login.password)

@@ -40,15 +40,19 @@ package actor HTTPClient: Transport {
 
     package func start(_ request: HTTPRequest) async throws -> any HTTPExchange {
         try request.headers.validate()
+        try request.credential?.fields.validate()
         var hop = request
         var origin = try origin(of: request.url)
-        // What the caller added may be a credential, so it stays with its origins; also on the way back from others.
+        // Both stay with their origins; also on the way back from others.
         let trusted = request.headerOrigins ?? [origin]
-        var isTrusted = true
+        var (sendsHeaders, credential) = (true, request.credential)
         var visited: Set<String> = []
         for _ in 0...HTTPLimits.redirects {
-            isTrusted = isTrusted && trusted.contains(origin)
-            if !isTrusted { (hop.headers, hop.login) = (hop.headers.forwardedAcrossOrigins, nil) }
+            sendsHeaders = sendsHeaders && trusted.contains(origin)
+            if credential?.origins.contains(origin) == false { credential = nil }
+            hop.headers = sendsHeaders ? request.headers : request.headers.forwardedAcrossOrigins
+            for field in credential?.fields.fields ?? [] { hop.headers.set(field.name, field.value) }
+            hop.credential = credential
             let transfer = try add(hop, origin)
             let head = try await head(of: transfer.id)
             guard [301, 302, 303, 307, 308].contains(head.status), let target = transfer.redirectURL else {

@@ -6,10 +6,10 @@ package struct HTTPRequest: Sendable {
     package var url: String
     /// Sent to ``headerOrigins`` only, but for fields that tell nothing of who asks.
     package var headers: HTTPHeaders
-    /// Origins that may receive `headers` and `login`; `nil` stands for the origin of `url`.
+    /// Origins that may receive `headers`; `nil` stands for the origin of `url`.
     package var headerOrigins: Set<WebOrigin>?
-    /// Answers a challenge of one of ``headerOrigins``.
-    package var login: HTTPLogin?
+    /// What proves who asks, with origins of its own.
+    package var credential: HTTPCredential?
     /// Bytes wanted; an upper bound of `Int64.max` asks to the end. `nil` asks for the whole resource.
     package var range: ByteRange?
     package var priority: LoadPriority
@@ -17,6 +17,15 @@ package struct HTTPRequest: Sendable {
     package init(url: String, headers: HTTPHeaders = [:], range: ByteRange? = nil, priority: LoadPriority = .current) {
         (self.url, self.headers, self.range, self.priority) = (url, headers, range, priority)
     }
+}
+
+/// What is sent along to some origins, and to no other whatever a redirect says.
+package struct HTTPCredential: Sendable {
+    package var fields: HTTPHeaders = [:]
+    /// Answers a challenge.
+    package var login: HTTPLogin?
+    package let origins: Set<WebOrigin>
+    package init(origins: Set<WebOrigin>) { self.origins = origins }
 }
 
 /// User and password that libcurl proves to a server that asks.

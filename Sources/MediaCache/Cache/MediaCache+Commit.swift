@@ -42,9 +42,14 @@ extension MediaCache {
         let changed = configuration.keepsChecksums ? record.ranges.subtracting(entry.committed).ranges : []
         do {
             let isSync = entry.unsyncedBytes > 0 && isSyncDue(entry)
-            if isSync, let file = entry.file {
+            if isSync {
+                // Not open when another process, which was killed, left it to be synced.
+                let file: any OpenFile
+                if let open = entry.file { file = open } else {
+                    file = try await files.open(path(id), creating: false)
+                }
                 try await file.sync()
-                if entry.isNew { try await files.syncDirectory(configuration.directory) }
+                if !entry.isNameSynced { try await files.syncDirectory(configuration.directory) }
             }
             // Dropped meanwhile: its id must not come back into the index.
             guard let now = entries[key], now.record.id == id else { return }
@@ -61,6 +66,7 @@ extension MediaCache {
             if isSync {
                 entries[key]?.synced = synced
                 entries[key]?.isNew = false
+                entries[key]?.isNameSynced = true
                 let isBehind = now.record.ranges.count > synced.count
                 entries[key]?.unsyncedSince = isBehind ? loop.now : nil
             }
@@ -112,8 +118,16 @@ extension MediaCache {
     ) async throws {
         let (key, id) = (resource.record.key, resource.record.id)
         guard await claim(key, id: id) else { throw CacheError.dropped }
-        defer { release(key, id: id) }
-        guard var entry = entries[key] else { throw CacheError.dropped }
+        defer {
+            if entries[key]?.record.id == id { entries[key]?.isTrimming = false }
+            release(key, id: id)
+        }
+        // No other write may be under way in the space that is given back.
+        entries[key]?.isTrimming = true
+        while entries[key]?.record.id == id, entries[key]?.writes ?? 0 > 0 {
+            await waitForChange(while: { $0.entries[key]?.writes ?? 0 > 0 })
+        }
+        guard var entry = entries[key], entry.record.id == id else { throw CacheError.dropped }
         // A short way back stays, for demuxers that look around; and an eighth goes at once, as each time is a commit.
         let end = reader - configuration.capacity / 8
         var wanted = max(used + bytes - configuration.capacity, configuration.capacity / 8)
@@ -136,14 +150,26 @@ extension MediaCache {
         let mustSave = saved.ranges != entry.committed
         entry.committed = saved.ranges
         entries[key] = entry
-        if mustSave {
-            let changed = configuration.keepsChecksums ? trimmed : []
-            try await save(saved, synced: entry.synced, durably: true, changed: changed, file: entry.file)
-        }
-        for part in trimmed {
-            // With what is missing around it, or each time a disk block that two parts share would stay.
-            try await resource.file.punchHole(entry.record.ranges.hole(around: part))
-            used -= part.length
+        do {
+            if mustSave {
+                let changed = configuration.keepsChecksums ? trimmed : []
+                try await save(saved, synced: entry.synced, durably: true, changed: changed, file: entry.file)
+            }
+            while let part = trimmed.last {
+                // With what is missing around it, or each time a disk block that two parts share would stay.
+                try await resource.file.punchHole(entry.record.ranges.hole(around: part))
+                trimmed.removeLast()
+                used -= part.length
+            }
+        } catch {
+            // Still on the disk, and so still counted: the whole resource goes when it is put down.
+            if entries[key]?.record.id == id {
+                entries[key]?.lostBytes += trimmed.reduce(0) { $0 + $1.length }
+                entries[key]?.isDoomed = true
+            } else {
+                used -= trimmed.reduce(0) { $0 + $1.length }
+            }
+            throw writeError(error)
         }
     }
 }

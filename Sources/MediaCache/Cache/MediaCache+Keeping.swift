@@ -89,8 +89,10 @@ extension MediaCache {
         guard let id = entries[key]?.record.id, await claim(key, id: id), let entry = entries[key] else {
             throw CacheError.missing(key)
         }
-        defer { release(key, id: id) }
-        entries[key]?.isUnverified = false
+        defer {
+            if entries[key]?.record.id == id { entries[key]?.isUnverified = false }
+            release(key, id: id)
+        }
         let (file, blocks): (any OpenFile, [BlockChecksum])
         do {
             blocks = try await loop.offload { [index] in try index.checksums(of: id) }

@@ -54,8 +54,14 @@ package actor MediaCache {
         var pins = 0
         /// Its record is being saved, or its file's space given back; one of these at a time.
         var isBusy = false
-        var isNew: Bool  // its file's name is not yet durable
+        var isNew: Bool  // it has never been saved
+        var isNameSynced = false  // its file's name survives a power cut
         var needsSave = false
+        /// Writes under way; none begins while space is given back.
+        var writes = 0
+        var isTrimming = false
+        /// Bytes on the disk that no range stands for, because their space could not be given back.
+        var lostBytes: Int64 = 0
         /// Removed as soon as nobody uses it.
         var isDoomed = false
         /// Its checksums have to be compared before it is used.
@@ -71,6 +77,7 @@ package actor MediaCache {
     private var useCount: Int64 = 0
     var commitTimer: LoopTimer?
     private(set) var isClosed = false
+    private var isReconciled = false
     /// Those who wait for an entry that is busy.
     private var busyWaiters: [CheckedContinuation<Void, Never>] = []
     private var writtenSinceDiskCheck = Int64.max
@@ -119,7 +126,7 @@ package actor MediaCache {
     private func reconcile() async throws {
         let index = index
         var bad: [Int64] = []
-        for record in try await loop.offload({ try index.load() }) {
+        for (record, synced) in try await loop.offload({ try index.load() }) {
             let end = record.ranges.ranges.last?.upperBound ?? 0
             let status = try? await files.stat(path(record.id))
             guard !record.ranges.isEmpty, let status, status.length >= end, end <= record.length ?? .max else {
@@ -127,7 +134,8 @@ package actor MediaCache {
                 continue
             }
             entries[record.key] = Entry(
-                record: record, committed: record.ranges, synced: record.ranges, isNew: false,
+                record: record, committed: record.ranges, synced: synced,
+                unsyncedSince: synced == record.ranges ? nil : loop.now, isNew: false, isNameSynced: !synced.isEmpty,
                 isUnverified: configuration.keepsChecksums && !index.wasClosed)
             used += record.ranges.count
             useCount = max(useCount, record.lastUse)
@@ -140,6 +148,8 @@ package actor MediaCache {
         }
         await removeExpired()
         await evict(toFit: 0)
+        isReconciled = true
+        if entries.values.contains(where: { $0.unsyncedSince != nil }) { scheduleCommit() }
     }
 
     // MARK: Use
@@ -213,7 +223,7 @@ package actor MediaCache {
                 loop.spawn { [files, path = path(entry.record.id)] in try? await files.unlink(path) }
             }
         } else if entry.isDoomed {
-            loop.spawn { [id = entry.record.id] in await self.drop(key, id: id) }
+            loop.spawn { [id = entry.record.id] in await self.dropIfIdle(key, id: id, onlyDoomed: true) }
         }
     }
 
@@ -250,6 +260,15 @@ package actor MediaCache {
             try await trim(resource, toFit: added, keepingFrom: min(reader, offset), willTrim)
         }
         guard used + added <= configuration.capacity else { throw CacheError.full(capacity: configuration.capacity) }
+        while entries[key]?.record.id == resource.record.id, entries[key]?.isTrimming == true {
+            await waitForChange(while: { $0.entries[key]?.isTrimming == true })
+        }
+        guard entries[key]?.record.id == resource.record.id else { throw CacheError.dropped }
+        entries[key]?.writes += 1
+        defer {
+            if entries[key]?.record.id == resource.record.id { entries[key]?.writes -= 1 }
+            wakeWaiters()
+        }
         do {
             try await resource.file.write(bytes, at: offset)
         } catch {
@@ -318,10 +337,7 @@ package actor MediaCache {
     /// - Returns: Whether the entry is still there.
     func claim(_ key: CacheKey, id: Int64) async -> Bool {
         while entries[key]?.record.id == id, entries[key]?.isBusy == true {
-            await withCheckedContinuation { waiter in
-                // Asked again: a host's task may be suspended on the way into the closure.
-                if entries[key]?.isBusy == true { busyWaiters.append(waiter) } else { waiter.resume() }
-            }
+            await waitForChange(while: { $0.entries[key]?.isBusy == true })
         }
         guard entries[key]?.record.id == id else { return false }
         entries[key]?.isBusy = true
@@ -330,6 +346,18 @@ package actor MediaCache {
 
     func release(_ key: CacheKey, id: Int64) {
         if entries[key]?.record.id == id { entries[key]?.isBusy = false }
+        wakeWaiters()
+    }
+
+    /// Suspends until something was done to some entry.
+    func waitForChange(while isWaiting: (isolated MediaCache) -> Bool = { _ in true }) async {
+        await withCheckedContinuation { waiter in
+            // Asked here: a host's task may be suspended on the way into the closure.
+            if isWaiting(self) { busyWaiters.append(waiter) } else { waiter.resume() }
+        }
+    }
+
+    private func wakeWaiters() {
         let waiters = busyWaiters
         busyWaiters = []
         for waiter in waiters { waiter.resume() }
@@ -357,16 +385,24 @@ package actor MediaCache {
         if let expiredAt, now < expiredAt.advanced(by: .seconds(3600)), now >= expiredAt { return }
         expiredAt = now
         for entry in entries.values
-        where entry.pins == 0 && entry.record.lastUsedAt.duration(to: now) > configuration.maximumAge {
-            await drop(entry.record.key, id: entry.record.id)
+        where entry.record.lastUsedAt.duration(to: now) > configuration.maximumAge {
+            await dropIfIdle(entry.record.key, id: entry.record.id)
         }
+    }
+
+    /// Forgets a resource that nobody uses, asked at this moment: it may have been opened since it was chosen.
+    func dropIfIdle(_ key: CacheKey, id: Int64, onlyDoomed: Bool = false) async {
+        guard let entry = entries[key], entry.record.id == id, entry.pins == 0, entry.isDoomed || !onlyDoomed else {
+            return
+        }
+        await drop(key, id: id)
     }
 
     /// Forgets a resource: out of the index first, then its file goes.
     func drop(_ key: CacheKey, id: Int64) async {
         guard let entry = entries[key], entry.record.id == id else { return }
         entries[key] = nil
-        used -= entry.record.ranges.count
+        used -= entry.record.ranges.count + entry.lostBytes
         let index = index
         if !isClosed { try? await loop.offload { try index.remove([id]) } }
         try? await files.unlink(path(id))
@@ -384,7 +420,10 @@ package actor MediaCache {
         if let commitTimer { loop.cancel(commitTimer) }
         commitTimer = nil
         for key in entries.keys.sorted(by: { $0.text < $1.text }) { await commit(key) }
-        let isClean = entries.values.allSatisfy { $0.unsyncedBytes == 0 && !$0.isUnverified }
+        // Only who checks what an unclean end left may say that all is well again.
+        let isClean =
+            isReconciled && (index.wasClosed || configuration.keepsChecksums)
+            && entries.values.allSatisfy { $0.unsyncedBytes == 0 && !$0.isUnverified }
         let index = index
         try? await loop.offload { index.close(cleanly: isClean) }
         entries.removeAll()

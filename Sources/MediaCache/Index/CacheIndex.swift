@@ -17,12 +17,15 @@ final class CacheIndex: Sendable {
     ///   - now: What entries of an older format count as last used at.
     ///   - boot: Names the time since the machine was started.
     init(directory: String?, now: WallTime, boot: String) throws(CacheError) {
-        let opened = try Connection(directory: directory, now: now)
-        wasClosed = try opened.begin(boot: boot)
+        let opened = try Connection(directory: directory, now: now, boot: boot)
+        wasClosed = opened.wasClosed
         connection = Lock(opened)
     }
 
-    func load() throws(CacheError) -> [CacheRecord] { try connection.withLock { c throws(CacheError) in try c.load() } }
+    /// Every record that makes sense, and which of its ranges survive a power cut.
+    func load() throws(CacheError) -> [(record: CacheRecord, synced: ByteRangeSet)] {
+        try connection.withLock { c throws(CacheError) in try c.load() }
+    }
     /// - Parameters:
     ///   - synced: The part of the record's ranges that survives a power cut. The rest counts as long as the machine
     ///     runs: a killed process leaves it in the system's memory.
@@ -53,16 +56,21 @@ private final class Connection {
     private var lock: Int32 = -1
     private let directory: String
 
-    init(directory: String?, now: WallTime) throws(CacheError) {
+    private(set) var wasClosed = false
+
+    init(directory: String?, now: WallTime, boot: String) throws(CacheError) {
         self.directory = directory ?? ":memory:"
         guard let directory else {
             try open(":memory:", now)
+            wasClosed = try begin(boot: boot)
             return
         }
         lock = try Self.takeLock(of: directory)
         let path = directory + "/index.sqlite"
         do throws(CacheError) {
             try open(path, now)
+            _ = try load()  // a bad page may lie anywhere
+            wasClosed = try begin(boot: boot)
         } catch {
             guard case .index(_, let cause) = error, cause.isCorruption else {
                 close(cleanly: false)
@@ -72,6 +80,7 @@ private final class Connection {
             sqlite3_close_v2(database)
             for suffix in ["", "-wal", "-shm"] { Glibc.unlink(path + suffix) }
             try open(path, now)
+            wasClosed = try begin(boot: boot)
         }
     }
 
@@ -209,9 +218,10 @@ private final class Connection {
     }
 
     /// Records that make no sense alone are left out; the rest is served.
-    func load() throws(CacheError) -> [CacheRecord] {
+    func load() throws(CacheError) -> [(record: CacheRecord, synced: ByteRangeSet)] {
         try run { database throws(SQLiteError) in
             var records: [Int64: CacheRecord] = [:]
+            var fresh: [Int64: ByteRangeSet] = [:]
             let entries = try Statement(
                 "SELECT id, key, length, validator, type, last_use, identity, used_at FROM entry", on: database)
             while try entries.step() {
@@ -223,14 +233,16 @@ private final class Connection {
                     validator: entries.text(3), contentType: entries.text(4), lastUse: entries.int64(5),
                     lastUsedAt: WallTime(secondsSince1970: entries.int64(7)))
             }
-            let spans = try Statement(
-                "SELECT entry, start, end FROM span UNION ALL SELECT entry, start, end FROM fresh", on: database)
-            while try spans.step() {
-                let (start, end) = (spans.int64(1), spans.int64(2))
-                guard start >= 0, start < end else { continue }
-                records[spans.int64(0)]?.ranges.insert(start..<end)
+            for table in ["span", "fresh"] {
+                let spans = try Statement("SELECT entry, start, end FROM \(table)", on: database)
+                while try spans.step() {
+                    let (start, end) = (spans.int64(1), spans.int64(2))
+                    guard start >= 0, start < end else { continue }
+                    records[spans.int64(0)]?.ranges.insert(start..<end)
+                    if table == "fresh" { fresh[spans.int64(0), default: ByteRangeSet()].insert(start..<end) }
+                }
             }
-            return Array(records.values)
+            return records.values.map { ($0, fresh[$0.id].map($0.ranges.subtracting) ?? $0.ranges) }
         }
     }
 

@@ -50,11 +50,14 @@ public struct Credential: Hashable, Sendable, CustomStringConvertible, CustomRef
     /// Has no children, so that `dump` and debuggers' texts don't show the secret.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 
-    func apply(to request: inout HTTPRequest) {
+    /// As it is sent to `origins`.
+    func sent(to origins: Set<WebOrigin>) -> HTTPCredential {
+        var sent = HTTPCredential(origins: origins)
         switch proof {
-        case .fields(let fields): for (name, value) in fields { request.headers.set(name, value) }
-        case .login(let login): request.login = login
+        case .fields(let fields): sent.fields = HTTPHeaders(fields.sorted { $0.key < $1.key }.map { ($0.key, $0.value) })
+        case .login(let login): sent.login = login
         }
+        return sent
     }
 
     /// Refuses what can't be sent, before anything is.

@@ -61,8 +61,7 @@ final class CredentialVault {
             // Without a better one the old one is tried: it may hold for the minute that is left.
             _ = try await ask(account, .expiring)
         }
-        account.current?.apply(to: &request)
-        request.headerOrigins = (request.headerOrigins ?? [origin]).union(account.origins)
+        request.credential = account.current?.sent(to: account.origins)
         return Ticket(account: account, generation: account.generation)
     }
 

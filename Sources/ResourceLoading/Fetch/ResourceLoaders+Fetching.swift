@@ -81,7 +81,7 @@ extension ResourceLoaders {
         guard let fetch = loading.fetches[id] else { return await exchange.cancel() }
         loading.fetches[id]?.exchange = exchange
         if loading.firstAnswer == nil { loading.firstAnswer = exchange.head.timing }
-        let wanted = fetch.position..<fetch.end
+        let wanted = ByteRange(offset: fetch.position, saturatingLength: fetch.end - fetch.position)
         let (verdict, information): (AnswerJudge.Verdict, ContentInformation)
         do {
             let judge = AnswerJudge(
@@ -100,7 +100,7 @@ extension ResourceLoaders {
             return await replace(loading)
         case .endOfResource:
             await exchange.cancel()
-            return await learn(loading, information)
+            return await learn(loading, information, from: id)
         case .body(let offset, let end):
             loading.fetches[id]?.position = offset
             // An answer shorter than asked is asked for again by the plan; one from byte 0 has more in front.
@@ -109,7 +109,7 @@ extension ResourceLoaders {
             loading.fetches[id]?.isWhole = isWhole
             loading.fetches[id]?.end = min(isWhole ? .max : fetch.end, end ?? .max)
         }
-        await learn(loading, information)
+        await learn(loading, information, from: id)
         try await receive(exchange, loading, id, &trial)
         await exchange.cancel()
         guard let rest = loading.fetches[id], rest.position < rest.end else { return }
@@ -125,7 +125,7 @@ extension ResourceLoaders {
         }
         var known = information
         known.length = rest.position
-        await learn(loading, known)
+        await learn(loading, known, from: id)
     }
 
     private func receive(
@@ -170,7 +170,7 @@ extension ResourceLoaders {
         (trial.url, trial.usedRedirect, trial.ticket) = (url, loading.redirectTarget != nil, nil)
         guard let origin = try? WebOrigin(url: url) else {
             return try await schemes.start(
-                loading, range: fetch.position..<fetch.end, priority: fetch.priority, transport: transport)
+                loading, range: fetch.position..<max(fetch.position + 1, fetch.end), priority: fetch.priority, transport: transport)
         }
         try await waitForTurn(of: origin)
         guard loading.fetches[id] != nil else { throw CancellationError() }
@@ -180,8 +180,12 @@ extension ResourceLoaders {
         let home = (try? WebOrigin(url: loading.urls[0].url)) ?? origin
         request.headerOrigins = loading.resource.furtherOrigins.union([home])
         trial.ticket = try await vault.authorize(&request, to: origin)
+        guard vault.identity(for: loading.resource.urls[0].url) == loading.account else {
+            throw FetchFailure(
+                .host(reason: "the account for \(home) was changed; open the source again"), isRetryable: false)
+        }
         guard let fetch = loading.fetches[id] else { throw CancellationError() }
-        request.range = fetch.position..<fetch.end
+        request.range = fetch.position..<max(fetch.position + 1, fetch.end)
         let hasBytes = loading.bytes.state.withLock { !$0.readable.isEmpty }
         if hasBytes, let validator = loading.information?.validator { request.headers.set("If-Range", validator) }
         let exchange = try await transport.start(request)

@@ -4,15 +4,16 @@ import HTTPTransport
 import MediaCache
 
 extension ResourceLoaders {
-    /// What is known of the whole resource has changed.
-    func learn(_ loading: LoadingResource, _ information: ContentInformation) async {
+    /// What is known of the whole resource has changed, as the answer to one of its fetches told.
+    func learn(_ loading: LoadingResource, _ information: ContentInformation, from fetch: Int) async {
         guard loading.information != information else { return }
         loading.information = information
         loading.bytes.state.withLockNotifying { $0.length = information.length }
         for id in loading.fetches.keys {
-            if let length = information.length, let end = loading.fetches[id]?.end {
-                loading.fetches[id]?.end = min(end, length)
-            }
+            guard let length = information.length, let other = loading.fetches[id] else { continue }
+            loading.fetches[id]?.end = min(other.end, length)
+            // Asked beyond the end, before anybody knew where that is.
+            if id != fetch, other.position >= length { cancelFetch(loading, id) }
         }
         wake(loading)
         if let cached = loading.cached {
@@ -56,14 +57,25 @@ extension ResourceLoaders {
                 note(error)
             }
         }
-        loading.bytes.state.withLockNotifying { $0.memory.write(bytes, at: hole.lowerBound, reader: reading) }
+        loading.usesMemory = true
+        let isKept = loading.bytes.state.withLockNotifying { state in
+            state.memory.write(bytes, at: hole.lowerBound, reader: reading)
+            return state.memory.ranges.contains(hole)
+        }
+        // Fetched again and again it would be, and never all there.
+        guard isKept else {
+            throw FetchFailure(
+                .host(reason: "the cache takes no bytes, and more is wanted at once than fits in memory"),
+                isRetryable: false)
+        }
     }
 
     private func noteWhole(_ loading: LoadingResource, _ length: Int64) async {
         guard loading.bytes.state.withLock({ $0.readable.contains(0..<length) }) else { return }
         loading.wasWhole = true
-        if let expected = loading.resource.md5, let cached = loading.cached, cached.file.descriptor != nil,
-            let found = try? await cache.digest(of: cached, length: length), found != expected
+        let isOnDisk = { loading.bytes.isStored(0..<length) }
+        if let expected = loading.resource.md5, let cached = loading.cached, isOnDisk(),
+            let found = try? await cache.digest(of: cached, length: length), isOnDisk(), found != expected
         {
             return await replace(
                 loading,

@@ -48,6 +48,7 @@ final class ResourceBytes: Sendable {
         at offset: Int64, into target: UnsafeMutableRawBufferPointer, reader: Int, clock: any LoopExecutor,
         demand: (Int64) -> Void
     ) throws(LoadError) -> Int {
+        if offset == .max { return 0 }  // no resource reaches there, and no range ends after it
         var waitStart: LoopInstant?
         let mustAsk = state.withLock { state -> Bool in
             guard let known = state.readers[reader], !known.isInterrupted, known.failure == nil else { return false }

@@ -463,3 +463,55 @@ private final class Tokens: CredentialProvider {
         server.stop()
     }
 }
+
+/// Headers of a resource and the credential of an account have origins of their own.
+@Suite("Whose origin") struct OriginTests {
+    @Test("AUTH-1, AUTH-2: neither headers nor credential follow where only the other may go") func apart() async throws {
+        let content = Pattern.bytes(5_000)
+        let other = try RawResponder { [.file(content, $0)] }
+        let place = other.baseURL
+        let server = try RawResponder { request in
+            request.target == "/gone" ? [.whole("404 No")] : [.whole("302 Found", ["Location: \(place)/b"])]
+        }
+        try await LoaderWorld.run { world in
+            let home = try WebOrigin(url: server.baseURL)
+            await world.loaders.setCredentials(Credential.bearer("t"), for: home)
+            var listed = Resource(key: key("a"), urls: [MediaURL(server.baseURL + "/a")], headers: ["X-Key": "k"])
+            listed.furtherOrigins = [try WebOrigin(url: place)]
+            let first = try await world.read(listed)
+            #expect(first == content)
+            #expect(server.requests[0].headers["authorization"] == "Bearer t")
+            #expect(other.requests[0].headers["authorization"] == nil)
+            #expect(other.requests[0].headers["x-key"] == "k")
+
+            await world.loaders.setCredentials(Credential.bearer("o"), for: try WebOrigin(url: place))
+            let backup = Resource(
+                key: key("b"), urls: [MediaURL(server.baseURL + "/gone"), MediaURL(place + "/b")], headers: ["X-Key": "k"])
+            let second = try await world.read(backup)
+            #expect(second == content)
+            #expect(other.requests.last?.headers["authorization"] == "Bearer o")
+            #expect(other.requests.last?.headers["x-key"] == nil)
+        }
+        other.stop()
+        server.stop()
+    }
+
+    @Test("AUTH-10: an account that is changed under an open reader ends it") func changedAccount() async throws {
+        let server = try RawResponder { request in
+            [.file(Pattern.bytes(500_000, version: request.headers["authorization"] == "Bearer a" ? 1 : 2), request, tag: nil)]
+        }
+        try await LoaderWorld.run { world in
+            let origin = try WebOrigin(url: server.baseURL)
+            await world.loaders.setCredentials(Credential.bearer("a"), for: origin, identity: "a")
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
+            let reader = try await world.loaders.open(resource, priority: .current, readAhead: 0)
+            _ = try await reader.read(at: 0, count: 10)
+            await world.loaders.setCredentials(Credential.bearer("b"), for: origin, identity: "b")
+            await #expect(throws: LoadError.self) { try await reader.read(at: 400_000, count: 10) }
+            await reader.close()
+            let bytes = try await world.read(resource)
+            #expect(bytes == Pattern.bytes(500_000, version: 2))
+        }
+        server.stop()
+    }
+}

@@ -58,6 +58,58 @@ private func memory(_ name: String) -> Int {
         }
     }
 
+    @Test("INPUT-4: places beyond every file are an end, on servers with and without ranges", arguments: [true, false])
+    func beyond(withRanges: Bool) async throws {
+        let content = Pattern.bytes(900_000)
+        let server = try RawResponder { request in
+            withRanges ? [.file(content, request)] : [.whole("200 OK", ["Content-Type: video/mp4"], content)]
+        }
+        try await LoaderWorld.run { world in
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
+            let reader = try await world.loaders.open(resource, priority: .current, readAhead: 1 << 20)
+            let end = try await reader.read(at: .max, count: 10)
+            #expect(end.isEmpty)
+            try await world.loop.offload {
+                var bytes = [UInt8](repeating: 0, count: 10)
+                for offset in [Int64.max, Int64.max - 1, 0x7fff_ffff_ffff_0000] {
+                    let count = try bytes.withUnsafeMutableBytes { try reader.readBlocking(at: offset, into: $0) }
+                    #expect(count == 0)
+                }
+                let count = try bytes.withUnsafeMutableBytes { try reader.readBlocking(at: 5, into: $0) }
+                #expect(count > 0 && bytes[0] == Pattern.byte(5))
+            }
+            await reader.close()
+        }
+        server.stop()
+    }
+
+    @Test("DISK-1: without room on disk, readers go on through memory, and what can't fit is an error, not a loop")
+    func noRoom() async throws {
+        let content = Pattern.bytes(20 << 20)
+        let server = try RawResponder { [.file(content, $0)] }
+        try await LoaderWorld.run({ $0.freeDiskGuard = .max / 2 }) { world in
+            let resource = Resource(key: key("a"), urls: [server.baseURL + "/a"])
+            let reader = try await world.loaders.open(resource, priority: .current, readAhead: 64 << 20)
+            var position = 0
+            while position < content.count {
+                let piece = try await reader.read(at: Int64(position), count: 256 * 1024)
+                #expect(Bytes(piece) == Array(content[position..<position + piece.count]))
+                position += piece.count
+            }
+            await reader.close()
+            let fetched = await world.loaders.traffic.bytesFetched
+            #expect(fetched < 40 << 20)
+            let whole = try await world.loaders.open(resource, priority: .current, readAhead: 0)
+            await #expect(throws: LoadError.self) {
+                await whole.want([0..<Int64.max])
+                try await whole.wait(for: 0..<Int64.max)
+            }
+            await whole.close()
+            #expect(await world.loaders.traffic.bytesFetched - fetched < 40 << 20)
+        }
+        server.stop()
+    }
+
     @Test("CONC-4: what comes after a cancel is dropped", arguments: UInt64(0)..<20) func lateData(seed: UInt64)
         async throws
     {
