@@ -284,7 +284,9 @@ func allocated(_ folder: TemporaryFolder) throws -> Int64 {
         }
     }
 
-    @Test("DISK-3: a bad page anywhere in the index costs the cache's contents, not its start") func badPage() async throws {
+    @Test("DISK-3: a bad page anywhere in the index costs the cache's contents, not its start") func badPage()
+        async throws
+    {
         let folder = TemporaryFolder()
         try await withCache(in: folder) { cache in
             for number in 0..<200 { try await cache.fill("a\(number)", 0..<100) }
@@ -300,7 +302,8 @@ func allocated(_ folder: TemporaryFolder) throws -> Int64 {
         }
     }
 
-    @Test("what a killed process left unsynced is synced by the next one before it counts for good") func freshStaysFresh() async throws {
+    @Test("what a killed process left unsynced is synced by the next one before it counts for good")
+    func freshStaysFresh() async throws {
         let folder = TemporaryFolder()
         let path = folder.path
         await #expect(processExitsWith: .signal(SIGKILL)) { [path = path as String] in

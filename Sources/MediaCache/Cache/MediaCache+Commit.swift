@@ -45,7 +45,9 @@ extension MediaCache {
             if isSync {
                 // Not open when another process, which was killed, left it to be synced.
                 let file: any OpenFile
-                if let open = entry.file { file = open } else {
+                if let open = entry.file {
+                    file = open
+                } else {
                     file = try await files.open(path(id), creating: false)
                 }
                 try await file.sync()

@@ -54,7 +54,8 @@ public struct Credential: Hashable, Sendable, CustomStringConvertible, CustomRef
     func sent(to origins: Set<WebOrigin>) -> HTTPCredential {
         var sent = HTTPCredential(origins: origins)
         switch proof {
-        case .fields(let fields): sent.fields = HTTPHeaders(fields.sorted { $0.key < $1.key }.map { ($0.key, $0.value) })
+        case .fields(let fields):
+            sent.fields = HTTPHeaders(fields.sorted { $0.key < $1.key }.map { ($0.key, $0.value) })
         case .login(let login): sent.login = login
         }
         return sent

@@ -170,7 +170,8 @@ extension ResourceLoaders {
         (trial.url, trial.usedRedirect, trial.ticket) = (url, loading.redirectTarget != nil, nil)
         guard let origin = try? WebOrigin(url: url) else {
             return try await schemes.start(
-                loading, range: fetch.position..<max(fetch.position + 1, fetch.end), priority: fetch.priority, transport: transport)
+                loading, range: fetch.position..<max(fetch.position + 1, fetch.end), priority: fetch.priority,
+                transport: transport)
         }
         try await waitForTurn(of: origin)
         guard loading.fetches[id] != nil else { throw CancellationError() }

@@ -466,7 +466,8 @@ private final class Tokens: CredentialProvider {
 
 /// Headers of a resource and the credential of an account have origins of their own.
 @Suite("Whose origin") struct OriginTests {
-    @Test("AUTH-1, AUTH-2: neither headers nor credential follow where only the other may go") func apart() async throws {
+    @Test("AUTH-1, AUTH-2: neither headers nor credential follow where only the other may go") func apart() async throws
+    {
         let content = Pattern.bytes(5_000)
         let other = try RawResponder { [.file(content, $0)] }
         let place = other.baseURL
@@ -486,7 +487,8 @@ private final class Tokens: CredentialProvider {
 
             await world.loaders.setCredentials(Credential.bearer("o"), for: try WebOrigin(url: place))
             let backup = Resource(
-                key: key("b"), urls: [MediaURL(server.baseURL + "/gone"), MediaURL(place + "/b")], headers: ["X-Key": "k"])
+                key: key("b"), urls: [MediaURL(server.baseURL + "/gone"), MediaURL(place + "/b")],
+                headers: ["X-Key": "k"])
             let second = try await world.read(backup)
             #expect(second == content)
             #expect(other.requests.last?.headers["authorization"] == "Bearer o")
@@ -498,7 +500,11 @@ private final class Tokens: CredentialProvider {
 
     @Test("AUTH-10: an account that is changed under an open reader ends it") func changedAccount() async throws {
         let server = try RawResponder { request in
-            [.file(Pattern.bytes(500_000, version: request.headers["authorization"] == "Bearer a" ? 1 : 2), request, tag: nil)]
+            [
+                .file(
+                    Pattern.bytes(500_000, version: request.headers["authorization"] == "Bearer a" ? 1 : 2), request,
+                    tag: nil)
+            ]
         }
         try await LoaderWorld.run { world in
             let origin = try WebOrigin(url: server.baseURL)

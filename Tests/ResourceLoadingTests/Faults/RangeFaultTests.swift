@@ -168,14 +168,20 @@ private func memory(_ name: String) -> Int {
             try await LoaderWorld.run { world in
                 var limit = rlimit(rlim_cur: 40, rlim_max: 40)
                 setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-                let right = await withTaskGroup(of: Bool.self) { group in
+                let failures = await withTaskGroup(of: String?.self) { group in
                     for number in 0..<100 {
                         let resource = Resource(key: key("a\(number)"), urls: ["\(base)/\(number)"])
-                        group.addTask { (try? await world.read(resource)) == Bytes(Pattern.bytes(20_000)) }
+                        group.addTask {
+                            do {
+                                return try await world.read(resource) == Bytes(Pattern.bytes(20_000)) ? nil : "wrong"
+                            } catch {
+                                return "\(error)"
+                            }
+                        }
                     }
-                    return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+                    return await group.reduce(into: [String]()) { if let failure = $1 { $0.append(failure) } }
                 }
-                precondition(right > 0, "none of 100 loads worked")
+                precondition(failures.allSatisfy { $0.hasPrefix("127.0.0.1: ") }, "\(failures.first ?? "")")
                 let later = try await world.read(Resource(key: key("later"), urls: ["\(base)/later"]))
                 precondition(later == Bytes(Pattern.bytes(20_000)), "a later load does not work")
             }
