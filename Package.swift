@@ -100,7 +100,7 @@ let package = Package(
         tests("FirstFrameFFmpegTests", ["FirstFrame", "FirstFrameFFmpeg", "Origin", "EventLoop", "TestSupport"]),
         tests(
             "FirstFrameTests",
-            ["FirstFrame", "Simulation", "EventLoop", "FeedVocabulary", "Playback", "ResourceLoading"]),
+            ["FirstFrame", "Simulation", "EventLoop", "FeedVocabulary", "Playback", "ResourceLoading", "TestSupport"]),
         tests("FirstFrameToolTests", ["FirstFrameTool"]),
     ],
     swiftLanguageModes: [.v6]

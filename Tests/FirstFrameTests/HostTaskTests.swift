@@ -1,6 +1,8 @@
 import EventLoop
+import FirstFrame
 import Playback
 import Simulation
+import TestSupport
 import Testing
 
 /// Calls from tasks of the host, which have no executor of ours: they may be suspended where ours are not.
@@ -28,5 +30,34 @@ import Testing
             #expect(await pool.liveCount == 0)
         }
         loop.stop()
+    }
+
+    @Test("PAGE-4, CONC-2: page switches from many tasks, cancelled or superseded, each end", arguments: 0..<10)
+    func switches(round: Int) async throws {
+        let folder = TemporaryFolder()
+        var configuration = RuntimeConfiguration()
+        configuration.cacheDirectory = folder.path + "/cache"
+        let runtime = try await FeedRuntime.start(engines: SimulatedEngines(openTime: .zero), configuration: configuration)
+        let pages = [try await runtime.makePage("A"), try await runtime.makePage("B"), try await runtime.makePage("C")]
+        let ended = await withTaskGroup(of: Int.self) { group in
+            for worker in 0..<8 {
+                group.addTask {
+                    var random = SplitMix64(seed: UInt64(round * 8 + worker))
+                    for _ in 0..<25 {
+                        let page = pages[Int.random(in: 0..<3, using: &random)]
+                        let task = Task { try await runtime.enter(page) }
+                        if Bool.random(using: &random) { task.cancel() }
+                        if Int.random(in: 0..<4, using: &random) == 0 { await page.clear() }
+                        _ = await task.result
+                    }
+                    return 25
+                }
+            }
+            return await group.reduce(0, +)
+        }
+        #expect(ended == 200)
+        try await runtime.enter(pages[0])
+        #expect(await runtime.owner == pages[0].id)
+        await runtime.shutdown()
     }
 }

@@ -12,7 +12,7 @@ actor FeedCoordinator {
     private var pages: [PageID: WeakPage] = [:]
     private var turns: [CoordinatorMachine.Ticket: CheckedContinuation<Void, any Error>] = [:]
     /// Answers to requests whose task was still on its way to wait for them.
-    private var early: [CoordinatorMachine.Ticket: Result<Void, FeedError>] = [:]
+    private var early: [CoordinatorMachine.Ticket: Result<Void, any Error>] = [:]
     private var isStopped = false
 
     init(on loop: any LoopExecutor) { self.loop = loop }
@@ -31,7 +31,7 @@ actor FeedCoordinator {
         guard pages[page.id]?.page === page else { throw FeedError.foreignPage(page.id) }
         let (ticket, request) = machine.request(page.id)
         if case .waits(let superseded) = request {
-            if let superseded { answer(superseded, .failure(.superseded)) }
+            if let superseded { answer(superseded, .failure(FeedError.superseded)) }
             try await waitForTurn(ticket)
         }
         defer { finish(ticket) }
@@ -45,12 +45,10 @@ actor FeedCoordinator {
     private func waitForTurn(_ ticket: CoordinatorMachine.Ticket) async throws {
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+                if let answer = early.removeValue(forKey: ticket) { return continuation.resume(with: answer) }
+                if isStopped { return continuation.resume(throwing: FeedError.stopped) }
                 if Task.isCancelled, machine.withdraw(ticket) {
                     return continuation.resume(throwing: CancellationError())
-                }
-                if isStopped { return continuation.resume(throwing: FeedError.stopped) }
-                if let answer = early.removeValue(forKey: ticket) {
-                    return continuation.resume(with: answer.mapError { $0 })
                 }
                 turns[ticket] = continuation
             }
@@ -59,16 +57,16 @@ actor FeedCoordinator {
         }
     }
 
-    private func answer(_ ticket: CoordinatorMachine.Ticket, _ answer: Result<Void, FeedError>) {
+    private func answer(_ ticket: CoordinatorMachine.Ticket, _ answer: Result<Void, any Error>) {
         if let turn = turns.removeValue(forKey: ticket) {
-            turn.resume(with: answer.mapError { $0 })
+            turn.resume(with: answer)
         } else {
             early[ticket] = answer
         }
     }
 
     private func withdraw(_ ticket: CoordinatorMachine.Ticket) {
-        if machine.withdraw(ticket) { turns.removeValue(forKey: ticket)?.resume(throwing: CancellationError()) }
+        if machine.withdraw(ticket) { answer(ticket, .failure(CancellationError())) }
     }
 
     private func finish(_ ticket: CoordinatorMachine.Ticket) {
