@@ -42,14 +42,10 @@ extension MediaCache {
         let changed = configuration.keepsChecksums ? record.ranges.subtracting(entry.committed).ranges : []
         do {
             let isSync = entry.unsyncedBytes > 0 && isSyncDue(entry)
-            if isSync {
-                // Not open when another process, which was killed, left it to be synced.
-                let file: any OpenFile
-                if let open = entry.file {
-                    file = open
-                } else {
-                    file = try await files.open(path(id), creating: false)
-                }
+            // Not open any more when nobody uses the resource, so that many of them don't use up the descriptors.
+            var file = entry.file
+            if file == nil, isSync || !changed.isEmpty { file = try await files.open(path(id), creating: false) }
+            if isSync, let file {
                 try await file.sync()
                 if !entry.isNameSynced { try await files.syncDirectory(configuration.directory) }
             }
@@ -58,7 +54,7 @@ extension MediaCache {
             // What was lost during the sync must not be promised.
             record.ranges = record.ranges.subtracting(record.ranges.subtracting(now.record.ranges))
             let synced = isSync ? record.ranges : now.synced
-            try await save(record, synced: synced, durably: isSync, changed: changed, file: entry.file)
+            try await save(record, synced: synced, durably: isSync, changed: changed, file: file)
             guard entries[key]?.record.id == id else {
                 try await loop.offload { [index] in try index.remove([id]) }
                 return
@@ -107,10 +103,8 @@ extension MediaCache {
         }
     }
 
-    private func closeFileIfIdle(_ key: CacheKey) {
-        if let entry = entries[key], entry.pins == 0, entry.unsyncedBytes == 0, !entry.isBusy {
-            entries[key]?.file = nil
-        }
+    func closeFileIfIdle(_ key: CacheKey) {
+        if let entry = entries[key], entry.pins == 0, !entry.isBusy { entries[key]?.file = nil }
     }
 
     /// Gives up bytes of a resource that is larger than what the cache has room for: those behind the reader, oldest

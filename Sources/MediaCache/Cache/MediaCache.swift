@@ -225,6 +225,7 @@ package actor MediaCache {
         } else if entry.isDoomed {
             loop.spawn { [id = entry.record.id] in await self.dropIfIdle(key, id: id, onlyDoomed: true) }
         }
+        closeFileIfIdle(key)
     }
 
     /// Notes what the server said of the whole resource.
