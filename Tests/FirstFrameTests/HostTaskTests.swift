@@ -37,7 +37,8 @@ import Testing
         let folder = TemporaryFolder()
         var configuration = RuntimeConfiguration()
         configuration.cacheDirectory = folder.path + "/cache"
-        let runtime = try await FeedRuntime.start(engines: SimulatedEngines(openTime: .zero), configuration: configuration)
+        let runtime = try await FeedRuntime.start(
+            engines: SimulatedEngines(openTime: .zero), configuration: configuration)
         let pages = [try await runtime.makePage("A"), try await runtime.makePage("B"), try await runtime.makePage("C")]
         let ended = await withTaskGroup(of: Int.self) { group in
             for worker in 0..<8 {

@@ -1,5 +1,6 @@
 import EventLoop
 import FeedVocabulary
+import Glibc
 
 extension MediaCache {
     /// Bytes written but not committed at which a commit starts without waiting.
@@ -7,21 +8,31 @@ extension MediaCache {
     /// How long a written range waits for others before it is committed, and so may be lost by a killed process.
     private static var commitDelay: Duration { .milliseconds(250) }
 
-    func scheduleCommit() {
-        guard commitTimer == nil, !isClosed else { return }
-        commitTimer = loop.schedule(at: loop.now.advanced(by: Self.commitDelay)) { [weak self] in
+    /// How long what waits for its sync, or failed, is left alone.
+    private static var recheckDelay: Duration { .seconds(5) }
+
+    func scheduleCommit() { scheduleCommit(after: Self.commitDelay) }
+
+    private func scheduleCommit(after delay: Duration) {
+        guard !isClosed else { return }
+        let due = loop.now.advanced(by: delay)
+        if let (timer, dueBefore) = commitTimer {
+            guard due < dueBefore else { return }
+            loop.cancel(timer)
+        }
+        let timer = loop.schedule(at: due) { [weak self] in
             guard let self else { return }
             self.loop.spawn { await self.commitDue() }
         }
+        commitTimer = (timer, due)
     }
 
     private func commitDue() async {
         commitTimer = nil
-        let isWaiting = entries.values.contains { $0.unsyncedSince != nil }
-        if isWaiting { scheduleCommit() }
         for key in entries.filter({ needsCommit($0.value) }).map(\.key).sorted(by: { $0.text < $1.text }) {
             await commit(key)
         }
+        if entries.values.contains(where: { $0.unsyncedSince != nil }) { scheduleCommit(after: Self.recheckDelay) }
         if !isClosed { await removeExpired() }
     }
 
@@ -32,7 +43,7 @@ extension MediaCache {
         defer {
             release(key, id: id)
             closeFileIfIdle(key)
-            if let entry = entries[key], entry.needsSave || entry.unsyncedSince != nil { scheduleCommit() }
+            if entries[key]?.needsSave == true { scheduleCommit() }
         }
         guard let entry = entries[key] else { return }
         entries[key]?.needsSave = false
@@ -71,6 +82,8 @@ extension MediaCache {
         } catch {
             // Not durable, so not in the index: the bytes stay readable until the end of this process.
             lastCommitFailure = error
+            // Gone with the directory that somebody removed: there is nothing left to make durable.
+            if let error = error as? LoopError, error.errno == ENOENT { await dropIfIdle(key, id: id) }
         }
     }
 

@@ -75,7 +75,7 @@ package actor MediaCache {
     let index: CacheIndex
     var entries: [CacheKey: Entry] = [:]
     private var useCount: Int64 = 0
-    var commitTimer: LoopTimer?
+    var commitTimer: (timer: LoopTimer, due: LoopInstant)?
     private(set) var isClosed = false
     private var isReconciled = false
     /// Those who wait for an entry that is busy.
@@ -418,7 +418,7 @@ package actor MediaCache {
     package func close() async {
         guard !isClosed else { return }
         isClosed = true
-        if let commitTimer { loop.cancel(commitTimer) }
+        if let commitTimer { loop.cancel(commitTimer.timer) }
         commitTimer = nil
         for key in entries.keys.sorted(by: { $0.text < $1.text }) { await commit(key) }
         // Only who checks what an unclean end left may say that all is well again.
