@@ -224,7 +224,8 @@ func allocated(_ folder: TemporaryFolder) throws -> Int64 {
         index.close(cleanly: false)
     }
 
-    @Test("a directory of the first format is taken over, one of a later format is refused by name") func formats()
+    @Test("CACHE-2: the first format is taken over without records of no length, a later one is refused by name")
+    func formats()
         async throws
     {
         let folder = TemporaryFolder()
