@@ -33,22 +33,14 @@ package final class Lock<Value>: @unchecked Sendable {
 
     /// Changes the value and wakes every thread that waits in ``waitWithLock(_:)``.
     package func withLockNotifying<Result>(_ body: (inout Value) -> sending Result) -> sending Result {
-        pthread_mutex_lock(mutex)
-        defer {
-            pthread_cond_broadcast(changed)
-            pthread_mutex_unlock(mutex)
-        }
-        return body(&value)
+        defer { pthread_cond_broadcast(changed) }
+        return withLock(body)
     }
 
     /// Changes the value and wakes one of the threads that wait in ``waitWithLock(_:)``.
     package func withLockNotifyingOne<Result>(_ body: (inout Value) -> sending Result) -> sending Result {
-        pthread_mutex_lock(mutex)
-        defer {
-            pthread_mutex_unlock(mutex)
-            pthread_cond_signal(changed)
-        }
-        return body(&value)
+        defer { pthread_cond_signal(changed) }
+        return withLock(body)
     }
 
     /// Blocks the calling thread until `body` gives an answer; asked again after each notifying change.

@@ -28,6 +28,8 @@ final class LoadingResource {
         var isWhole = false
         /// Waits until somebody wants what comes next of a whole answer.
         var paused: CheckedContinuation<Void, Never>?
+        /// What its request asks for: at least the byte where it is, although the end may have become known since.
+        var asked: ByteRange { position..<max(position + 1, end) }
     }
     enum Need {
         case bytes(ByteRange)
@@ -64,7 +66,7 @@ final class LoadingResource {
     var redirectTarget: String?
     /// Whether new URLs were asked for since the last progress.
     var didRefresh = false
-    var refreshing: Task<Result<[MediaURL], LoadError>, Never>?
+    let refreshing: SharedWork<Result<[MediaURL], LoadError>>
     var wasWhole = false
     /// Bytes went to memory, which holds little: readers read less far ahead.
     var usesMemory = false
@@ -73,7 +75,9 @@ final class LoadingResource {
     /// The timing of the first answer, for the phases of a cold start.
     var firstAnswer: HTTPTiming?
 
-    init(_ resource: Resource) { (self.resource, urls) = (resource, resource.urls) }
+    init(_ resource: Resource, on loop: any LoopExecutor) {
+        (self.resource, urls, refreshing) = (resource, resource.urls, SharedWork(on: loop))
+    }
 
     var url: MediaURL { urls[urlIndex] }
     /// For error texts and events.

@@ -116,7 +116,7 @@ package actor ResourceLoaders {
     }
 
     private func begin(_ resource: Resource) -> LoadingResource {
-        let loading = LoadingResource(resource)
+        let loading = LoadingResource(resource, on: loop)
         loading.account = vault.identity(for: resource.urls[0].url)
         if let urls = freshURLs.urls(for: resource) { loading.urls = urls }
         resources[resource.storageKey] = loading
@@ -157,7 +157,7 @@ package actor ResourceLoaders {
 
     /// The cache can't take part: the bytes go through memory, and the host learns of it.
     func note(_ error: any Error) {
-        // A cache that is full of what is in use is no fault, nor is one that was told to keep the disk free.
+        // A cache that is full of what is in use is no fault.
         if case .some(.full) = error as? CacheError { return }
         let failure = error as? CacheError ?? .closed
         if cacheFailure == nil { cacheFailure = failure }

@@ -1,6 +1,7 @@
 import EventLoop
 import Foundation
 import HTTPTransport
+import TestSupport
 import Testing
 
 /// nginx on loopback with TLS, HTTP/2, redirects, and a second origin that echoes what reaches it.
@@ -13,12 +14,12 @@ private final class Nginx {
     init() throws {
         try FileManager.default.createDirectory(atPath: folder + "/files", withIntermediateDirectories: true)
         try Data("0123456789".utf8).write(to: URL(filePath: folder + "/files/clip"))
-        let (secure, plain) = (try Self.freePort(), try Self.freePort())
+        let (secure, plain) = (try RealServer.freePort(), try RealServer.freePort())
         port = secure
-        try Self.run(
-            "/usr/bin/env",
+        try RealServer.run(
+            "openssl",
             [
-                "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
+                "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
                 "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", folder + "/key.pem", "-out", folder + "/cert.pem",
             ])
         let configuration = """
@@ -52,31 +53,6 @@ private final class Nginx {
         process.terminate()
         process.waitUntilExit()
         try? FileManager.default.removeItem(atPath: folder)
-    }
-
-    private static func run(_ program: String, _ arguments: [String]) throws {
-        let process = Process()
-        process.executableURL = URL(filePath: program)
-        process.arguments = arguments
-        process.standardError = FileHandle.nullDevice
-        try process.run()
-        process.waitUntilExit()
-        try #require(process.terminationStatus == 0)
-    }
-
-    private static func freePort() throws -> Int {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        defer { close(descriptor) }
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        return try withUnsafeMutablePointer(to: &address) { pointer in
-            try pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-                try #require(bind(descriptor, address, length) == 0 && getsockname(descriptor, address, &length) == 0)
-            }
-            return Int(UInt16(bigEndian: pointer.pointee.sin_port))
-        }
     }
 }
 

@@ -329,7 +329,9 @@ func allocated(_ folder: TemporaryFolder) throws -> Int64 {
             let resource = try await cache.checkOut(key("a"))
             #expect(resource.record.ranges.ranges == [0..<100_000])
             await cache.commitNow()
-            #expect(syncs.withLock { $0?.syncCount } == 0)  // in use, and not yet 30 s old
+            // In use and not yet 30 s old; on a slow machine it may have been synced before it was opened.
+            let isSynced = await cache.entries[key("a")]?.synced.isEmpty == false
+            #expect(syncs.withLock { $0?.syncCount } == (isSynced ? 2 : 0))
             await cache.checkIn(resource)
             await cache.commitNow()
             #expect(syncs.withLock { $0?.syncCount } == 2)  // the file, and its name in the directory

@@ -3,32 +3,12 @@ import FeedVocabulary
 import Foundation
 import MediaCache
 import Simulation
+import TestSupport
 import Testing
 
 @Suite("Media cache") struct MediaCacheTests {
-    private final class Folder: Sendable {
-        let path = FileManager.default.temporaryDirectory.path() + "/ff-cache-\(UUID().uuidString)"
-        deinit { try? FileManager.default.removeItem(atPath: path) }
-    }
-    private func withCache(
-        in folder: Folder, capacity: Int64 = 10_000_000, _ body: (MediaCache) async throws -> Void
-    ) async throws {
-        let loop = try LoopThread()
-        let cache: MediaCache
-        do {
-            cache = try await MediaCache.open(
-                CacheConfiguration(directory: folder.path, capacity: capacity), on: loop, files: LoopFiles(loop: loop))
-        } catch {
-            loop.stop()
-            throw error
-        }
-        try await body(cache)
-        await cache.close()
-        loop.stop()
-    }
-
     @Test("DISK-7: what was stored is there after a restart, byte for byte") func restart() async throws {
-        let folder = Folder()
+        let folder = TemporaryFolder()
         let key = try CacheKey("clip")
         try await withCache(in: folder) { cache in
             let resource = try await cache.checkOut(key)
@@ -48,7 +28,7 @@ import Testing
 
     @Test("DISK-5, DISK-6: a lost file is forgotten, a file without a record is removed") func reconcile() async throws
     {
-        let folder = Folder()
+        let folder = TemporaryFolder()
         for name in ["one", "two"] {
             try await withCache(in: folder) { cache in
                 let resource = try await cache.checkOut(try CacheKey(name))
@@ -56,18 +36,20 @@ import Testing
                 await cache.checkIn(resource)
             }
         }
-        let files = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { $0.hasSuffix(".media") }
-        try FileManager.default.removeItem(atPath: folder.path + "/" + files[0])
-        try Data([1]).write(to: URL(filePath: folder.path + "/beef.media"))
+        let files = try FileManager.default.contentsOfDirectory(atPath: folder.path + "/cache").filter {
+            $0.hasSuffix(".media")
+        }
+        try FileManager.default.removeItem(atPath: folder.path + "/cache/" + files[0])
+        try Data([1]).write(to: URL(filePath: folder.path + "/cache/beef.media"))
         try await withCache(in: folder) { cache in
             #expect(await cache.records.count == 1)
             #expect(await cache.used == 3)
         }
-        #expect(!FileManager.default.fileExists(atPath: folder.path + "/beef.media"))
+        #expect(!FileManager.default.fileExists(atPath: folder.path + "/cache/beef.media"))
     }
 
     @Test("CACHE-10: the least recently used goes first, what is pinned stays") func eviction() async throws {
-        try await withCache(in: Folder(), capacity: 2_500_000) { cache in
+        try await withCache(in: TemporaryFolder(), capacity: 2_500_000) { cache in
             let megabyte = [UInt8](repeating: 1, count: 1_000_000)
             let pinned = try await cache.checkOut(try CacheKey("pinned"))
             try await cache.write(megabyte, at: 0, to: pinned)
@@ -86,9 +68,9 @@ import Testing
     }
 
     @Test("DISK-4: a second opener is told who has the directory") func secondOpener() async throws {
-        let folder = Folder()
+        let folder = TemporaryFolder()
         try await withCache(in: folder) { _ in
-            await #expect(throws: CacheError.inUse(directory: folder.path, process: getpid())) {
+            await #expect(throws: CacheError.inUse(directory: folder.path + "/cache", process: getpid())) {
                 try await withCache(in: folder) { _ in }
             }
         }
@@ -98,11 +80,11 @@ import Testing
     @Test("a directory that can't be made is refused, and nothing hangs") func refused()
         async throws
     {
-        let folder = Folder()
-        try FileManager.default.createDirectory(atPath: folder.path, withIntermediateDirectories: true)
-        try Data().write(to: URL(filePath: folder.path + "/file"))
+        let folder = TemporaryFolder()
+        try FileManager.default.createDirectory(atPath: folder.path + "/cache", withIntermediateDirectories: true)
+        try Data().write(to: URL(filePath: folder.path + "/cache/file"))
         let loop = try LoopThread()
-        for directory in [folder.path + "/file/cache", "/proc/firstframe"] {
+        for directory in [folder.path + "/cache/file/cache", "/proc/firstframe"] {
             await #expect(throws: CacheError.self, "\(directory)") {
                 try await MediaCache.open(
                     CacheConfiguration(directory: directory), on: loop, files: LoopFiles(loop: loop))
@@ -112,9 +94,9 @@ import Testing
     }
 
     @Test("an index that is no database is begun anew") func corruptIndex() async throws {
-        let folder = Folder()
+        let folder = TemporaryFolder()
         try await withCache(in: folder) { _ in }
-        try Data(repeating: 0x41, count: 8_192).write(to: URL(filePath: folder.path + "/index.sqlite"))
+        try Data(repeating: 0x41, count: 8_192).write(to: URL(filePath: folder.path + "/cache/index.sqlite"))
         try await withCache(in: folder) { cache in #expect(await cache.records.isEmpty) }
     }
 

@@ -154,7 +154,8 @@ package final class RealServer: @unchecked Sendable {
         try folder.write(Array("\(Self.user):\(hash)".utf8), to: name)
     }
 
-    private static func run(_ program: String, _ arguments: [String], output: String? = nil) throws {
+    /// Runs a program of the PATH to its end.
+    package static func run(_ program: String, _ arguments: [String], output: String? = nil) throws {
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = [program] + arguments
@@ -168,7 +169,8 @@ package final class RealServer: @unchecked Sendable {
         guard process.terminationStatus == 0 else { throw POSIXError(.EINVAL) }
     }
 
-    private static func freePort() throws -> Int {
+    /// A port that nobody listens on.
+    package static func freePort() throws -> Int {
         let responder = try RawResponder { _ in [.close] }
         defer { responder.stop() }
         return responder.port

@@ -97,6 +97,9 @@ package struct ByteRangeSet: Hashable, Sendable {
         return rest
     }
 
+    /// What is in both sets.
+    package func intersection(_ other: ByteRangeSet) -> ByteRangeSet { subtracting(subtracting(other)) }
+
     /// How much of `range` is in the set, in bytes.
     package func overlap(with range: ByteRange) -> Int64 {
         range.length - holes(in: range).reduce(0) { $0 + $1.length }

@@ -39,7 +39,7 @@ extension FeedRuntime {
     ) async throws {
         do {
             let origins = try ([url] + further).map { try WebOrigin(url: $0) }
-            try (provider as? Credential)?.check()
+            try (provider as? Credential)?.validate()
             await loaders.setCredentials(
                 provider, for: origins[0], further: Set(origins.dropFirst()), identity: identity)
         } catch let error as WebURLError {

@@ -59,13 +59,13 @@ public struct URLSource: Hashable, Sendable {
         if let md5, md5.utf8.count != 32 || !md5.allSatisfy(\.isHexDigit) { throw .md5(md5) }
         (self.urls, self.vid, self.headers, self.furtherOrigins) = (urls, vid, headers, furtherOrigins)
         (self.refresher, self.length, self.md5) = (refresher, length, md5?.lowercased())
-        let secrets = Self.httpHeaders(headers).withoutForwarded
+        let secrets = HTTPHeaders(headers).withoutForwarded
         self.identity =
             identity
             ?? (cacheKey == nil && !secrets.fields.isEmpty
                 ? MD5.hexDigest(of: secrets.fields.map { "\($0.name): \($0.value)" }.joined(separator: "\n").utf8)
                 : nil)
-        do throws(TransportError) { try Self.httpHeaders(headers).validate() } catch {
+        do throws(TransportError) { try HTTPHeaders(headers).validate() } catch {
             throw .header(error.description)
         }
     }
@@ -81,11 +81,8 @@ public struct URLSource: Hashable, Sendable {
         }
     }
 
-    private static func httpHeaders(_ headers: [String: String]) -> HTTPHeaders {
-        HTTPHeaders(headers.sorted { $0.key < $1.key })
-    }
     package var resource: Resource {
-        var resource = Resource(key: cacheKey, urls: urls, headers: Self.httpHeaders(headers))
+        var resource = Resource(key: cacheKey, urls: urls, headers: HTTPHeaders(headers))
         (resource.furtherOrigins, resource.refresher) = (furtherOrigins, refresher)
         (resource.identity, resource.length, resource.md5) = (identity, length, md5)
         return resource

@@ -7,6 +7,8 @@ package struct HTTPHeaders: Hashable, Sendable, ExpressibleByDictionaryLiteral {
 
     package init() {}
     package init(_ fields: [(String, String)]) { self.fields = fields.map { Field(name: $0.0, value: $0.1) } }
+    /// In the order of the names, as a dictionary has none.
+    package init(_ fields: [String: String]) { self.init(fields.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }) }
     package init(dictionaryLiteral elements: (String, String)...) { self.init(elements) }
 
     /// The first field of that name.

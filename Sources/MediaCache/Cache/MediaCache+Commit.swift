@@ -63,14 +63,12 @@ extension MediaCache {
             // Dropped meanwhile: its id must not come back into the index.
             guard let now = entries[key], now.record.id == id else { return }
             // What was lost during the sync must not be promised.
-            record.ranges = record.ranges.subtracting(record.ranges.subtracting(now.record.ranges))
+            record.ranges = record.ranges.intersection(now.record.ranges)
             let synced = isSync ? record.ranges : now.synced
             try await save(record, synced: synced, durably: isSync, changed: changed, file: file)
-            guard entries[key]?.record.id == id else {
-                try await loop.offload { [index] in try index.remove([id]) }
-                return
+            guard let now = entries[key], now.record.id == id else {
+                return try await loop.offload { [index] in try index.remove([id]) }
             }
-            guard let now = entries[key], now.record.id == id else { return }
             entries[key]?.committed = record.ranges
             if isSync {
                 entries[key]?.synced = synced

@@ -126,7 +126,7 @@ package actor MediaCache {
     private func reconcile() async throws {
         let index = index
         var bad: [Int64] = []
-        for (record, synced) in try await loop.offload({ try index.load() }) {
+        for (record, synced) in index.takeRecords() {
             let end = record.ranges.ranges.last?.upperBound ?? 0
             let status = try? await files.stat(path(record.id))
             guard !record.ranges.isEmpty, let status, status.length >= end, end <= record.length ?? .max else {
@@ -351,7 +351,7 @@ package actor MediaCache {
     }
 
     /// Suspends until something was done to some entry.
-    func waitForChange(while isWaiting: (isolated MediaCache) -> Bool = { _ in true }) async {
+    func waitForChange(while isWaiting: (isolated MediaCache) -> Bool) async {
         await withCheckedContinuation { waiter in
             // Asked here: a host's task may be suspended on the way into the closure.
             if isWaiting(self) { busyWaiters.append(waiter) } else { waiter.resume() }

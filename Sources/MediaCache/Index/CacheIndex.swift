@@ -22,9 +22,13 @@ final class CacheIndex: Sendable {
         connection = Lock(opened)
     }
 
-    /// Every record that makes sense, and which of its ranges survive a power cut.
-    func load() throws(CacheError) -> [(record: CacheRecord, synced: ByteRangeSet)] {
-        try connection.withLock { c throws(CacheError) in try c.load() }
+    /// Every record that makes sense, and which of its ranges survive a power cut, as they were when the index was
+    /// opened; gives them away.
+    func takeRecords() -> [(record: CacheRecord, synced: ByteRangeSet)] {
+        connection.withLock { connection in
+            defer { connection.records = [] }
+            return connection.records
+        }
     }
     /// - Parameters:
     ///   - synced: The part of the record's ranges that survives a power cut. The rest counts as long as the machine
@@ -57,20 +61,18 @@ private final class Connection {
     private let directory: String
 
     private(set) var wasClosed = false
+    var records: [(record: CacheRecord, synced: ByteRangeSet)] = []
 
     init(directory: String?, now: WallTime, boot: String) throws(CacheError) {
         self.directory = directory ?? ":memory:"
         guard let directory else {
-            try open(":memory:", now)
-            wasClosed = try begin(boot: boot)
+            try begin(":memory:", now, boot)
             return
         }
         lock = try Self.takeLock(of: directory)
         let path = directory + "/index.sqlite"
         do throws(CacheError) {
-            try open(path, now)
-            _ = try load()  // a bad page may lie anywhere
-            wasClosed = try begin(boot: boot)
+            try begin(path, now, boot)
         } catch {
             guard case .index(_, let cause) = error, cause.isCorruption else {
                 close(cleanly: false)
@@ -79,9 +81,15 @@ private final class Connection {
             // The index is only knowledge of what was fetched: without it the cache is empty, not wrong.
             sqlite3_close_v2(database)
             for suffix in ["", "-wal", "-shm"] { Glibc.unlink(path + suffix) }
-            try open(path, now)
-            wasClosed = try begin(boot: boot)
+            try begin(path, now, boot)
         }
+    }
+
+    /// Opens and reads everything, since a bad page may lie anywhere.
+    private func begin(_ path: String, _ now: WallTime, _ boot: String) throws(CacheError) {
+        try open(path, now)
+        wasClosed = try begin(boot: boot)
+        records = try load()
     }
 
     deinit { close(cleanly: false) }
@@ -89,7 +97,7 @@ private final class Connection {
     /// Notes that the directory is open, and forgets what an earlier run of the machine may not have written.
     ///
     /// - Returns: Whether it was closed before.
-    func begin(boot: String) throws(CacheError) -> Bool {
+    private func begin(boot: String) throws(CacheError) -> Bool {
         var wasClosed = false
         try transaction(durably: true) { database throws(SQLiteError) in
             wasClosed = try meta("closed", database) == "1"
@@ -218,7 +226,7 @@ private final class Connection {
     }
 
     /// Records that make no sense alone are left out; the rest is served.
-    func load() throws(CacheError) -> [(record: CacheRecord, synced: ByteRangeSet)] {
+    private func load() throws(CacheError) -> [(record: CacheRecord, synced: ByteRangeSet)] {
         try run { database throws(SQLiteError) in
             var records: [Int64: CacheRecord] = [:]
             var fresh: [Int64: ByteRangeSet] = [:]
@@ -265,8 +273,8 @@ private final class Connection {
             entry.bind(record.identity, at: 7)
             entry.bind(record.lastUsedAt.secondsSince1970, at: 8)
             _ = try entry.step()
-            let fresh = record.ranges.subtracting(synced)
-            for (table, ranges) in [("span", record.ranges.subtracting(fresh)), ("fresh", fresh)] {
+            let parts = [("span", record.ranges.intersection(synced)), ("fresh", record.ranges.subtracting(synced))]
+            for (table, ranges) in parts {
                 _ = try Statement("DELETE FROM \(table) WHERE entry = ?", on: database).run(record.id)
                 let insert = try Statement("INSERT INTO \(table) (entry, start, end) VALUES (?, ?, ?)", on: database)
                 for range in ranges.ranges { _ = try insert.run(record.id, range.lowerBound, range.upperBound) }

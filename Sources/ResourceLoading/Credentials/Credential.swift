@@ -1,6 +1,6 @@
 public import EventLoop
 public import FeedVocabulary
-import HTTPTransport
+package import HTTPTransport
 
 /// What proves to a server who asks. It is never printed.
 public struct Credential: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
@@ -55,18 +55,16 @@ public struct Credential: Hashable, Sendable, CustomStringConvertible, CustomRef
         var sent = HTTPCredential(origins: origins)
         switch proof {
         case .fields(let fields):
-            sent.fields = HTTPHeaders(fields.sorted { $0.key < $1.key }.map { ($0.key, $0.value) })
+            sent.fields = HTTPHeaders(fields)
         case .login(let login): sent.login = login
         }
         return sent
     }
 
     /// Refuses what can't be sent, before anything is.
-    package func check() throws { try validate() }
-
-    func validate() throws(TransportError) {
+    package func validate() throws(TransportError) {
         switch proof {
-        case .fields(let fields): try HTTPHeaders(fields.map { ($0.key, $0.value) }).validate()
+        case .fields(let fields): try HTTPHeaders(fields).validate()
         case .login(let login):
             // The colon ends the user's name on the wire (RFC 7617 §2).
             guard !login.user.contains(":"),

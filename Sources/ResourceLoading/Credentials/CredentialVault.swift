@@ -17,11 +17,13 @@ final class CredentialVault {
         let origins: Set<WebOrigin>
         fileprivate var current: Credential?
         fileprivate var generation = 0
-        fileprivate var asking: Task<Result<Credential?, LoadError>, Never>?
+        fileprivate let asking: SharedWork<Result<Credential?, LoadError>>
 
         init(
-            _ provider: any CredentialProvider, _ origin: WebOrigin, further: Set<WebOrigin>, identity: String?
+            _ provider: any CredentialProvider, _ origin: WebOrigin, further: Set<WebOrigin>, identity: String?,
+            on loop: any LoopExecutor
         ) {
+            asking = SharedWork(on: loop)
             (self.provider, self.origin, self.identity) = (provider, origin, identity)
             origins = further.union([origin])
         }
@@ -38,7 +40,7 @@ final class CredentialVault {
     ) {
         for (listed, account) in accounts where account.origin == origin { accounts[listed] = nil }
         guard let provider else { return }
-        let account = Account(provider, origin, further: further, identity: identity)
+        let account = Account(provider, origin, further: further, identity: identity, on: loop)
         for origin in account.origins { accounts[origin] = account }
     }
 
@@ -70,36 +72,26 @@ final class CredentialVault {
     /// - Returns: Whether there is another one to try with.
     func renew(_ ticket: Ticket, status: Int, asksFor: String?) async throws -> Bool {
         let account = ticket.account
-        if account.generation != ticket.generation, account.asking == nil { return account.current != nil }
+        if account.generation != ticket.generation, !account.asking.isRunning { return account.current != nil }
         return try await ask(account, .refused(status: status, asksFor: asksFor))
     }
 
     private func ask(_ account: Account, _ reason: CredentialRequest.Reason) async throws -> Bool {
         let last = account.current
-        let asking: Task<Result<Credential?, LoadError>, Never>
-        if let running = account.asking {
-            asking = running
-        } else {
-            let request = CredentialRequest(origin: account.origin, reason: reason, last: last)
-            let provider = account.provider
-            asking = Task(executorPreference: loop) {
-                do {
-                    let credential = try await provider.credential(for: request)
-                    try credential?.validate()
-                    return .success(credential)
-                } catch let error as TransportError {
-                    return .failure(.host(reason: "\(error)"))
-                } catch {
-                    // The text is the host's own, and may hold what it should not.
-                    return .failure(.host(reason: "the credential provider for \(request.origin) failed"))
-                }
+        let request = CredentialRequest(origin: account.origin, reason: reason, last: last)
+        let (answer, isFirst) = await account.asking.value { [provider = account.provider] in
+            do {
+                let credential = try await provider.credential(for: request)
+                try credential?.validate()
+                return .success(credential)
+            } catch let error as TransportError {
+                return .failure(.host(reason: "\(error)"))
+            } catch {
+                // The text is the host's own, and may hold what it should not.
+                return .failure(.host(reason: "the credential provider for \(request.origin) failed"))
             }
-            account.asking = asking
         }
-        let answer = await asking.value
-        // The first to come back brings the answer in; the others find it there.
-        if account.asking == asking {
-            account.asking = nil
+        if isFirst {
             if case .success(let credential) = answer, let credential, credential != account.current {
                 account.current = credential
                 account.generation += 1

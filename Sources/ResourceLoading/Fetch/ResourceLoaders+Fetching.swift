@@ -81,7 +81,7 @@ extension ResourceLoaders {
         guard let fetch = loading.fetches[id] else { return await exchange.cancel() }
         loading.fetches[id]?.exchange = exchange
         if loading.firstAnswer == nil { loading.firstAnswer = exchange.head.timing }
-        let wanted = ByteRange(offset: fetch.position, saturatingLength: fetch.end - fetch.position)
+        let wanted = fetch.asked
         let (verdict, information): (AnswerJudge.Verdict, ContentInformation)
         do {
             let judge = AnswerJudge(
@@ -113,7 +113,7 @@ extension ResourceLoaders {
         try await receive(exchange, loading, id, &trial)
         await exchange.cancel()
         guard let rest = loading.fetches[id], rest.position < rest.end else { return }
-        if information.length == nil, exchange.head.status == 206, rest.position > max(wanted.lowerBound, 0) {
+        if information.length == nil, exchange.head.status == 206, rest.position > wanted.lowerBound {
             return  // whether more follows is for the next request to find out
         }
         // The message is whole, yet the range is not: only an answer of unknown length may end here.
@@ -170,7 +170,7 @@ extension ResourceLoaders {
         (trial.url, trial.usedRedirect, trial.ticket) = (url, loading.redirectTarget != nil, nil)
         guard let origin = try? WebOrigin(url: url) else {
             return try await schemes.start(
-                loading, range: fetch.position..<max(fetch.position + 1, fetch.end), priority: fetch.priority,
+                loading, range: fetch.asked, priority: fetch.priority,
                 transport: transport)
         }
         try await waitForTurn(of: origin)
@@ -186,7 +186,7 @@ extension ResourceLoaders {
                 .host(reason: "the account for \(home) was changed; open the source again"), isRetryable: false)
         }
         guard let fetch = loading.fetches[id] else { throw CancellationError() }
-        request.range = fetch.position..<max(fetch.position + 1, fetch.end)
+        request.range = fetch.asked
         let hasBytes = loading.bytes.state.withLock { !$0.readable.isEmpty }
         if hasBytes, let validator = loading.information?.validator { request.headers.set("If-Range", validator) }
         let exchange = try await transport.start(request)
@@ -234,30 +234,22 @@ extension ResourceLoaders {
     private func refreshURLs(_ loading: LoadingResource) async throws -> Bool {
         guard let refresher = loading.resource.refresher else { return false }
         let key = loading.resource.key
-        let refreshing: Task<Result<[MediaURL], LoadError>, Never>
-        if let running = loading.refreshing {
-            refreshing = running
-        } else {
+        if !loading.refreshing.isRunning {
             guard !loading.didRefresh else { return false }
             loading.didRefresh = true
-            refreshing = Task(executorPreference: loop) {
-                do {
-                    let urls = try await refresher.refresh(key)
-                    return urls.isEmpty ? .failure(.host(reason: "the URL refresher gave no URL")) : .success(urls)
-                } catch {
-                    return .failure(.host(reason: "the URL refresher failed for \(key)"))
-                }
-            }
-            loading.refreshing = refreshing
         }
-        let answer = await refreshing.value
-        if loading.refreshing == refreshing {
-            loading.refreshing = nil
-            if case .success(let urls) = answer {
-                freshURLs.remember(urls, for: loading.resource)
-                (loading.urls, loading.urlIndex, loading.redirectTarget) = (urls, 0, nil)
-                tell(.refreshedURLs(key))
+        let (answer, isFirst) = await loading.refreshing.value {
+            do {
+                let urls = try await refresher.refresh(key)
+                return urls.isEmpty ? .failure(.host(reason: "the URL refresher gave no URL")) : .success(urls)
+            } catch {
+                return .failure(.host(reason: "the URL refresher failed for \(key)"))
             }
+        }
+        if isFirst, case .success(let urls) = answer {
+            freshURLs.remember(urls, for: loading.resource)
+            (loading.urls, loading.urlIndex, loading.redirectTarget) = (urls, 0, nil)
+            tell(.refreshedURLs(key))
         }
         _ = try answer.get()
         return true

@@ -26,17 +26,15 @@ struct RetryPolicy: Hashable, Sendable {
 
 /// One failed request, and what to do about it.
 struct FetchFailure: Error {
-    var error: LoadError
-    var isRetryable: Bool
-    var retryAfter: Duration?
+    private(set) var error: LoadError
+    private(set) var isRetryable: Bool
+    private(set) var retryAfter: Duration?
     /// The answer's, where there was one.
     private(set) var status: Int?
     /// What the server wants to see, such as `Basic for "music"`.
     private(set) var asksFor: String?
 
-    init(_ error: LoadError, isRetryable: Bool, retryAfter: Duration? = nil) {
-        (self.error, self.isRetryable, self.retryAfter) = (error, isRetryable, retryAfter)
-    }
+    init(_ error: LoadError, isRetryable: Bool) { (self.error, self.isRetryable) = (error, isRetryable) }
 
     /// `nil` for cancellation.
     init?(any error: any Error) {

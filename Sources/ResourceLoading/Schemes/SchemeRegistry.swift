@@ -61,7 +61,7 @@ final class SchemeRegistry {
         case .failed(let error): throw error
         case .redirected(let redirect):
             var http = HTTPRequest(
-                url: redirect.url, headers: HTTPHeaders(redirect.headers.sorted { $0.key < $1.key }), range: range,
+                url: redirect.url, headers: HTTPHeaders(redirect.headers), range: range,
                 priority: priority)
             do throws(WebURLError) {
                 http.headerOrigins = redirect.furtherOrigins.union([try WebOrigin(url: redirect.url)])
