@@ -106,7 +106,7 @@ final class LoadingResource {
                 demands.append(.init(ranges: reader.wanted, priority: reader.priority, segment: .max))
             }
             // A reader that jumped away lets a short rest come in: ending it would cost the connection.
-            let rests = fetches.values.filter {
+            let rests = fetches.inOrder.map(\.value).filter {
                 $0.starter == id && ($0.isWhole || $0.end - $0.position <= Self.firstSegment)
             }
             if !rests.isEmpty {

@@ -62,7 +62,7 @@ package actor ResourceLoaders {
     }
     private nonisolated func stopListening(_ id: Int) { loop.post { self.assumeIsolated { $0.listeners[id] = nil } } }
 
-    func tell(_ event: LoadEvent) { for listener in listeners.values { listener.yield(event) } }
+    func tell(_ event: LoadEvent) { for (_, listener) in listeners.inOrder { listener.yield(event) } }
 
     /// Resources that are open; 0 when nobody reads.
     package var openCount: Int { resources.count }
@@ -220,7 +220,7 @@ package actor ResourceLoaders {
             state.readers.removeValue(forKey: id)?.consumed ?? ByteRangeSet()
         }
         if reader.isPlayed { traffic.played(consumed, of: key) }
-        for (number, waiter) in loading.waiters where waiter.reader == id {
+        for (number, waiter) in loading.waiters.inOrder where waiter.reader == id {
             loading.waiters[number] = nil
             waiter.continuation.resume(throwing: LoadError.closed)
         }
@@ -230,7 +230,7 @@ package actor ResourceLoaders {
     }
 
     private func end(_ loading: LoadingResource) {
-        for id in loading.fetches.keys { cancelFetch(loading, id) }
+        for (id, _) in loading.fetches.inOrder { cancelFetch(loading, id) }
         if let timer = loading.retryTimer { loop.cancel(timer) }
         if let cached = loading.cached { loop.spawn { [cache] in await cache.checkIn(cached) } }
         loading.cached = nil
@@ -241,9 +241,9 @@ package actor ResourceLoaders {
         isClosed = true
         for listener in listeners.values { listener.finish() }
         listeners.removeAll()
-        for (key, loading) in resources {
+        for (key, loading) in resources.sorted(by: { $0.key.text < $1.key.text }) {
             await loading.opening?.value
-            for id in loading.readers.keys {
+            for id in loading.readers.keys.sorted() {
                 loading.bytes.state.withLockNotifying { $0.readers[id]?.isInterrupted = true }
                 close(key, id)
             }
@@ -334,7 +334,7 @@ package actor ResourceLoaders {
 
     /// Bytes came, or the length became known: those whose need is met go on.
     func wake(_ loading: LoadingResource) {
-        for (number, waiter) in loading.waiters where isMet(loading, waiter.need) {
+        for (number, waiter) in loading.waiters.inOrder where isMet(loading, waiter.need) {
             loading.waiters[number] = nil
             waiter.continuation.resume()
         }
@@ -351,7 +351,7 @@ package actor ResourceLoaders {
         tell(.failed(loading.resource.key, error))
         schemes.failed(loading, error)
         let told = Set(loading.waiters.values.map(\.reader))
-        for waiter in loading.waiters.values { waiter.continuation.resume(throwing: error) }
+        for (_, waiter) in loading.waiters.inOrder { waiter.continuation.resume(throwing: error) }
         loading.waiters.removeAll()
         loading.bytes.state.withLockNotifying { state in
             for id in state.readers.keys where !told.contains(id) { state.readers[id]?.failure = error }

@@ -76,6 +76,7 @@ private actor SimulatedEngine: PlayerEngine {
         clock.start(at: loop.now)
         events.channel.send(.firstFrame)
     }
+    func setSuspended(_ isSuspended: Bool) async {}
     func pause() async throws {
         guard try machine.pause() else { return }
         engines.count { $0.playing -= 1 }

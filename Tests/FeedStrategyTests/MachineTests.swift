@@ -186,32 +186,6 @@ import Testing
     }
 }
 
-@Suite("Coordinator machine") struct CoordinatorMachineTests {
-    @Test("of the switches that wait only the newest is carried out") func newest() {
-        var machine = CoordinatorMachine()
-        let (a, _) = machine.request(PageID("A"))
-        let (b, waitsB) = machine.request(PageID("B"))
-        let (c, waitsC) = machine.request(PageID("C"))
-        #expect(waitsB == .waits(supersedes: nil) && waitsC == .waits(supersedes: b))
-        let answer21 = machine.finished(a)
-        #expect(answer21 == c)
-        let answer22 = machine.finished(c)
-        #expect(answer22 == nil)
-    }
-    @Test("there is one owner, and it must be cleared before another") func owner() {
-        var machine = CoordinatorMachine()
-        let answer23 = machine.claim(PageID("A"))
-        #expect(answer23 == nil)
-        let answer24 = machine.claim(PageID("B"))
-        #expect(answer24 == PageID("A"))
-        machine.cleared(PageID("B"))
-        #expect(machine.owner == PageID("A"))  // PAGE-5: another page's late clear touches nothing
-        machine.cleared(PageID("A"))
-        let answer25 = machine.claim(PageID("B"))
-        #expect(answer25 == nil)
-    }
-}
-
 @Suite("Container head") struct ContainerHeadTests {
     private func box(_ type: String, _ size: UInt32) -> [UInt8] {
         [UInt8(size >> 24), UInt8(size >> 16 & 255), UInt8(size >> 8 & 255), UInt8(size & 255)] + Array(type.utf8)

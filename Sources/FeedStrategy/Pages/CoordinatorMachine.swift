@@ -1,9 +1,25 @@
 package import FeedVocabulary
 
 /// Decides which page owns the strategies: at most one, one switch at a time, and of those that wait the newest.
+///
+/// Nested pages lie on a stack. The page on top owns the strategies; those below it are covered.
 package struct CoordinatorMachine: Hashable, Sendable {
+    package enum Goal: Hashable, Sendable {
+        case enter(PageID, TransitionPolicy)
+        /// The page on top of the stack comes back, because the one above it was left.
+        case restore(PageID)
+        /// The page on top stands still while the app is in the background, or goes on afterwards.
+        case settle
+
+        var page: PageID? {
+            switch self {
+            case .enter(let page, _), .restore(let page): page
+            case .settle: nil
+            }
+        }
+    }
     package struct Ticket: Hashable, Sendable {
-        package let page: PageID
+        package let goal: Goal
         package let number: Int
     }
     package enum Request: Hashable, Sendable {
@@ -12,22 +28,67 @@ package struct CoordinatorMachine: Hashable, Sendable {
         /// It waits for the one that runs; `supersedes` waited before and is refused now.
         case waits(supersedes: Ticket?)
     }
+    /// What a switch does before its page is enabled.
+    package struct Departure: Hashable, Sendable {
+        /// Pages to clear, from the top.
+        package var clears: [PageID] = []
+        /// The page to cover.
+        package var covers: PageID?
+        /// A page deeper in the stack that gives up the play it has kept: one covered page keeps one.
+        package var dropsPlay: PageID?
+    }
+    package enum Arrival: Hashable, Sendable {
+        case enables
+        /// The page was covered.
+        case uncovers
+        /// It owns the strategies already.
+        case stays
+        /// A newer switch waits, or the page was left meanwhile: the old owner is gone all the same.
+        case superseded
+    }
+    package enum Phase: String, Hashable, Sendable, CaseIterable {
+        case unowned  // → owned (a page enables by itself), switching, stopped
+        case owned  // → unowned (cleared), switching, stopped
+        case suspended  // the app is in the background → unowned, switching, stopped
+        case switching  // → unowned, owned, suspended, stopped
+        case stopped  // terminal
+    }
+
+    /// Pages from the bottom to the top.
+    package private(set) var stack: [PageID] = []
+    /// The page on top of the stack, while it is enabled.
     package private(set) var owner: PageID?
+    package private(set) var isStopped = false
+    /// Whether the owner stands still, as `wantsSuspension` has it after the next settling.
+    package private(set) var isSuspended = false
+    private var wantsSuspension = false
     private var running: Ticket?
     private var waiting: Ticket?
+    private var isWithdrawn = false
     private var tickets = 0
     package init() {}
 
-    package mutating func request(_ page: PageID) -> (ticket: Ticket, request: Request) {
+    package var phase: Phase {
+        if isStopped { return .stopped }
+        if running != nil { return .switching }
+        guard owner != nil else { return .unowned }
+        return isSuspended ? .suspended : .owned
+    }
+
+    // MARK: Switches
+
+    package mutating func request(_ goal: Goal) -> (ticket: Ticket, request: Request) {
         tickets += 1
-        let ticket = Ticket(page: page, number: tickets)
+        let ticket = Ticket(goal: goal, number: tickets)
         guard running != nil else {
-            running = ticket
+            begin(ticket)
             return (ticket, .begins)
         }
         defer { waiting = ticket }
         return (ticket, .waits(supersedes: waiting))
     }
+
+    private mutating func begin(_ ticket: Ticket?) { (running, isWithdrawn) = (ticket, false) }
 
     /// A waiting switch is given up by who asked for it.
     package mutating func withdraw(_ ticket: Ticket) -> Bool {
@@ -36,16 +97,41 @@ package struct CoordinatorMachine: Hashable, Sendable {
         return true
     }
 
-    /// The owner's strategies are cleared.
-    package mutating func cleared(_ page: PageID) { if owner == page { owner = nil } }
+    /// What has to be done before the page of the running switch is enabled.
+    package mutating func depart(_ ticket: Ticket) -> Departure {
+        precondition(running == ticket, "\(ticket) departs without running")
+        var departure = Departure()
+        switch ticket.goal {
+        case .settle, .restore: break
+        case .enter(let page, let policy):
+            if let index = stack.firstIndex(of: page) {
+                departure.clears = stack[(index + 1)...].reversed()
+            } else if policy == .clear {
+                departure.clears = stack.reversed()
+            } else if let top = stack.last {
+                departure.covers = top
+                departure.dropsPlay = stack.dropLast().last
+            }
+        }
+        return departure
+    }
 
-    /// The page may enable its strategies.
-    ///
-    /// - Returns: The page that has to be cleared first, if there is one.
-    package mutating func claim(_ page: PageID) -> PageID? {
-        if let owner, owner != page { return owner }
+    /// The pages of the departure are cleared or covered: whether the switch goes on.
+    package mutating func arrive(_ ticket: Ticket) -> Arrival {
+        precondition(running == ticket, "\(ticket) arrives without running")
+        guard !isStopped, !isWithdrawn, let page = ticket.goal.page else { return .superseded }
+        if owner == page { return .stays }
+        if case .enter = ticket.goal, waiting != nil { return .superseded }
+        precondition(owner == nil, "\(page) arrives while \(String(describing: owner)) owns")
+        if stack.last == page {
+            owner = page
+            return .uncovers
+        }
+        // The page that a restore was for is gone, or another one lies on it.
+        if case .restore = ticket.goal { return .superseded }
+        stack.append(page)
         owner = page
-        return nil
+        return .enables
     }
 
     /// The running switch is over.
@@ -53,7 +139,85 @@ package struct CoordinatorMachine: Hashable, Sendable {
     /// - Returns: The one that begins now.
     package mutating func finished(_ ticket: Ticket) -> Ticket? {
         precondition(running == ticket, "\(ticket) ended without running")
-        running = waiting.take()
+        begin(waiting.take())
+        if running == nil, !isStopped, wantsSuspension != isSuspended { begin(newTicket(.settle)) }
         return running
     }
+
+    private mutating func newTicket(_ goal: Goal) -> Ticket {
+        tickets += 1
+        return Ticket(goal: goal, number: tickets)
+    }
+
+    // MARK: Pages
+
+    /// A page wants to enable its strategies by itself.
+    ///
+    /// - Returns: The page that owns them, or is about to; then this one may not.
+    package mutating func claim(_ page: PageID) -> PageID? {
+        if owner == page { return nil }
+        if let other = owner ?? running?.goal.page, other != page { return other }
+        stack.removeAll { $0 == page }
+        stack.append(page)
+        owner = page
+        return nil
+    }
+
+    /// The page is covered: it owns nothing until it is restored.
+    package mutating func covered(_ page: PageID) { if owner == page { owner = nil } }
+
+    /// The page is cleared, or gone: it is on no stack.
+    package mutating func cleared(_ page: PageID) {
+        if owner == page { owner = nil }
+        stack.removeAll { $0 == page }
+    }
+
+    /// The host leaves a page: switches to it are given up.
+    ///
+    /// - Returns: Its switch that waited and is refused now.
+    package mutating func leaves(_ page: PageID) -> Ticket? {
+        if running?.goal.page == page { isWithdrawn = true }
+        guard waiting?.goal.page == page else { return nil }
+        return waiting.take()
+    }
+
+    /// A page was left and is cleared.
+    ///
+    /// - Returns: The page to restore: the one that it covered, unless a switch to another page is under way.
+    package func restorable() -> PageID? {
+        guard !isStopped, owner == nil, waiting == nil, running == nil || isWithdrawn else { return nil }
+        return stack.last
+    }
+
+    // MARK: Background
+
+    /// - Returns: The switch that brings the owner in line, when it begins now; else the running one is followed by it.
+    package mutating func suspend(_ wanted: Bool) -> Ticket? {
+        wantsSuspension = wanted
+        guard running == nil, !isStopped, wantsSuspension != isSuspended else { return nil }
+        let ticket = newTicket(.settle)
+        begin(ticket)
+        return ticket
+    }
+
+    /// Takes note of what the owner is brought in line with now.
+    ///
+    /// - Returns: Whether it stands still from now on.
+    package mutating func settle() -> Bool {
+        isSuspended = wantsSuspension
+        return isSuspended
+    }
+    /// Whether nothing is left to settle.
+    package var isSettled: Bool { isStopped || wantsSuspension == isSuspended && running?.goal != .settle }
+
+    package mutating func stop() { isStopped = true }
+
+    /// The moves between the phases that there are.
+    package static let moves: [Phase: Set<Phase>] = [
+        .unowned: [.owned, .suspended, .switching, .stopped],
+        .owned: [.unowned, .switching, .stopped],
+        .suspended: [.unowned, .switching, .stopped],
+        .switching: [.unowned, .owned, .suspended, .stopped],
+        .stopped: [],
+    ]
 }

@@ -62,6 +62,18 @@ package struct PageList: Hashable, Sendable {
         reindex()
     }
 
+    /// Moves an entry; what plays goes on playing.
+    ///
+    /// - Parameter index: Where it is afterwards, in `0..<entries.count`.
+    package mutating func move(_ entry: EntryID, to index: Int) {
+        guard let from = positions[entry], from != index else { return }
+        let next = current == nil && anchor < entries.count ? entries[anchor] : nil
+        entries.remove(at: from)
+        entries.insert(entry, at: index)
+        reindex()
+        if let next { anchor = positions[next] ?? anchor }
+    }
+
     package mutating func play(_ entry: EntryID) { current = entry }
 
     /// Nothing plays any more; the current entry is where the page goes on.

@@ -33,10 +33,33 @@ package struct PreRenderMachine: Hashable, Sendable {
     private var failed: Set<EntryID> = []
     package init() {}
 
-    package var isOpening: Bool {
-        if case .opening = state { return true }
-        return false
+    package var isOpening: Bool { phase == .opening }
+
+    /// The entry that is being opened or is held.
+    package var entry: EntryID? {
+        switch state {
+        case .opening(let attempt), .ready(let attempt): attempt.entry
+        case .empty, .cleared: nil
+        }
     }
+
+    /// The state without its attempt.
+    package enum Phase: String, Hashable, Sendable, CaseIterable { case empty, opening, ready, cleared }
+    package var phase: Phase {
+        switch state {
+        case .empty: .empty
+        case .opening: .opening
+        case .ready: .ready
+        case .cleared: .cleared
+        }
+    }
+    /// The moves between the phases that there are.
+    package static let moves: [Phase: Set<Phase>] = [
+        .empty: [.opening, .cleared],
+        .opening: [.ready, .empty, .cleared],
+        .ready: [.empty, .cleared],
+        .cleared: [],
+    ]
 
     /// - Parameters:
     ///   - entry: The entry to hold; `nil` when there is none.

@@ -16,6 +16,8 @@ public enum StrategyReason: String, Hashable, Sendable {
     case removed
     /// The page was cleared.
     case pageLeft
+    /// Another page covers this one, or the app is in the background.
+    case covered
     /// The work failed; the event before says how.
     case failed
 }

@@ -1,10 +1,12 @@
 /// One feed page of a runtime.
-public struct PageID: Hashable, Sendable, CustomStringConvertible {
+public struct PageID: Hashable, Sendable, Comparable, CustomStringConvertible {
     /// The name that the host gave, unique in a runtime.
     public let name: String
     /// The page's name.
     public var description: String { name }
     package init(_ name: String) { self.name = name }
+    /// Alphabetical, so that reports have an order.
+    public static func < (left: PageID, right: PageID) -> Bool { left.name < right.name }
 }
 
 /// One place in a page's list. Two entries may hold the same source.
@@ -19,6 +21,14 @@ public struct EntryID: Hashable, Sendable, Comparable, CustomStringConvertible, 
     public init(stringLiteral name: String) { self.name = name }
     /// Alphabetical, so that reports have an order.
     public static func < (left: EntryID, right: EntryID) -> Bool { left.name < right.name }
+}
+
+extension Dictionary where Key: Comparable {
+    /// The elements in the order of their keys. What is done to several of them one after the other must not depend on
+    /// a table's own order, which differs from run to run: a simulated run is a function of its seed alone.
+    package var inOrder: [(key: Key, value: Value)] {
+        count < 2 ? Array(self) : sorted { $0.key < $1.key }
+    }
 }
 
 /// How urgently bytes are wanted. A fetch has the highest priority of those who wait for it.

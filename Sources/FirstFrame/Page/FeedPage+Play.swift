@@ -15,11 +15,21 @@ public enum PreRenderStatus: String, Hashable, Sendable {
     case none
 }
 
+/// A play on its way from one page to another.
+struct CarriedPlay: Sendable {
+    let play: FeedPage.CurrentPlay
+    let pool: EnginePool
+
+    /// Ends it, because no page goes on with it.
+    func end() async { await pool.releaseAndWait(play.clip.engine) }
+}
+
 extension FeedPage {
     /// The entry on screen.
-    struct CurrentPlay {
+    struct CurrentPlay: Sendable {
         let number: Int
         let clip: OpenedClip
+        let source: URLSource
         var metrics: PlayMetrics
     }
 
@@ -37,8 +47,8 @@ extension FeedPage {
     /// entry is played or the page is cleared.
     ///
     /// - Parameter options: Of the engine, when none holds the entry yet; by default the page's.
-    /// - Throws: ``FeedError`` (`superseded` when another entry is played before this one has begun),
-    ///   ``PlaybackError``, ``LoadError``, or `CancellationError`.
+    /// - Throws: ``FeedError`` (`superseded` when another entry is played, or the page is left, before this one has
+    ///   begun), ``PlaybackError``, ``LoadError``, or `CancellationError`.
     public nonisolated func play(_ entry: EntryID, options: EngineOptions? = nil) async throws -> any PlayerEngine {
         let calledAt = loop.now  // the viewer's wait begins here, not when the loop has time
         return try await start(entry, options, calledAt)
@@ -47,49 +57,41 @@ extension FeedPage {
     private func start(_ entry: EntryID, _ options: EngineOptions?, _ calledAt: LoopInstant) async throws
         -> any PlayerEngine
     {
-        try Self.ordered { () throws(PageMachine.Refusal) in try machine.requireSources(for: "play") }
-        guard list.contains(entry), let source = sources[entry] else { throw FeedError.unknownEntry(entry) }
+        try requireEntry(entry, for: "play")
+        guard let source = sources[entry] else { preconditionFailure("\(entry) is listed without a source") }
         playNumber += 1
         let number = playNumber
         announced = nil
         list.play(entry)
         gate?.currentChanged()
+        if let engine = goOn(entry, source, number) { return engine }
         var metrics = PlayMetrics(page: id, entry: entry)
-        let take = taken.removeValue(forKey: entry).map { PreparedClip.ready($0) } ?? takeSpare(entry)
+        let take = take(entry, for: number)
+        // A held frame is shown first: what played before is silent at once, and ends when there is time for it.
         let old: CurrentPlay? = if case .ready = take { current.take() } else { nil }
         endCurrent()
-        if let old {
-            // Silent at once; its end, which costs time, comes after the new frame. Nothing of a newer play is touched
-            // after this await.
-            endSoon(old, after: Self.grace)
-            try? await old.clip.engine.pause()
-        }
+        if let old { endSoon(old, after: Self.grace) }
         do {
-            let clip: OpenedClip
             switch take {
-            case .ready(let ready):
-                clip = ready
+            case .ready:
                 metrics.servedAs = .preRendered
+                try? await old?.clip.engine.pause()
             case .inFlight(let opening):
                 metrics.servedAs = .inFlight
                 replan()
-                clip = try await finishOpening(opening, number)
+                try await finishOpening(opening)
             case .none:
                 metrics.preloadedBytes = await runtime.loaders.stored(source.resource, in: 0..<Int64.max)
                 guard number == playNumber else { throw FeedError.superseded }
                 metrics.servedAs = metrics.preloadedBytes > 0 ? .preloaded : .cold
                 let opening = beginOpening(
-                    entry, source, options ?? engineOptions, priority: .current,
-                    readAhead: runtime.configuration.readAhead)
+                    Opening(
+                        entry: entry, priority: .current, readAhead: runtime.configuration.readAhead, play: number),
+                    source, options ?? engineOptions)
                 replan()
-                clip = try await finishOpening(opening, number)
+                try await finishOpening(opening)
             }
-            guard number == playNumber else {
-                release(clip)
-                throw FeedError.superseded
-            }
-            try await begin(clip, number, metrics, calledAt)
-            return clip.engine
+            return try await begin(number, source, metrics, calledAt)
         } catch {
             throw failed(entry, number, error)
         }
@@ -97,87 +99,112 @@ extension FeedPage {
 
     /// What a play that went wrong throws; strategies go on without it.
     private func failed(_ entry: EntryID, _ number: Int, _ error: any Error) -> any Error {
-        guard number == playNumber else { return FeedError.superseded }
+        if let clip = starting.removeValue(forKey: number) { release(clip) }
+        guard number == playNumber else { return error is CancellationError ? error : FeedError.superseded }
         if !(error is CancellationError) { send(.playFailed(entry, "\(error)")) }
         replan()
         return error
     }
 
-    private enum PreparedClip {
-        case ready(OpenedClip)
+    private enum Taken {
+        /// In ``starting``.
+        case ready
         case inFlight(Int)
         case none
     }
 
-    private func takeSpare(_ entry: EntryID) -> PreparedClip {
-        switch preRender?.take(entry) {
-        case .ready(let attempt):
-            guard let spare, spare.attempt == attempt else {
-                preconditionFailure("the slot is ready without an engine")
-            }
-            self.spare = nil
-            return .ready(spare.clip)
-        case .inFlight(let attempt):
-            guard let number = openings.first(where: { $0.value.attempt == attempt })?.key else { return .none }
-            openings[number]?.attempt = nil
-            return .inFlight(number)
-        case .some(.none), nil: return .none
+    private func take(_ entry: EntryID, for number: Int) -> Taken {
+        for (_, clip) in starting.inOrder { release(clip) }  // of plays that never began
+        starting = [:]
+        if let clip = taken.removeValue(forKey: entry) ?? takeSpare(entry) {
+            starting[number] = clip
+            return .ready
         }
+        guard case .inFlight(let attempt) = preRender?.take(entry),
+            let opening = openings.first(where: { $0.value.attempt == attempt })?.key
+        else { return .none }
+        openings[opening]?.attempt = nil
+        openings[opening]?.play = number
+        openings[opening]?.priority = .current
+        openings[opening]?.readAhead = runtime.configuration.readAhead
+        return .inFlight(opening)
+    }
+
+    private func takeSpare(_ entry: EntryID) -> OpenedClip? {
+        guard spare?.attempt.entry == entry, case .ready(let attempt) = preRender?.take(entry) else { return nil }
+        guard let clip = spare.take(), clip.attempt == attempt else {
+            preconditionFailure("the slot is ready without an engine")
+        }
+        return clip.clip
     }
 
     /// Waits for an opening that belongs to a play. The host's cancellation, or a newer play, ends it.
-    private func finishOpening(_ opening: Int, _ number: Int) async throws -> OpenedClip {
-        guard let task = openings[opening]?.task else { throw CancellationError() }
-        playOpening = task
-        if let reader = openings[opening]?.reader {
-            await reader.setPriority(.current)
-            await reader.setReadAhead(runtime.configuration.readAhead)
-        }
-        return try await withTaskCancellationHandler {
-            let clip = try await task.value
-            if Task.isCancelled {
-                release(clip)
-                throw CancellationError()
+    private func finishOpening(_ opening: Int) async throws {
+        guard let task = openings[opening]?.task else { preconditionFailure("an opening ended before it was awaited") }
+        playOpening = opening
+        let readAhead = runtime.configuration.readAhead
+        try await withTaskCancellationHandler {
+            if let reader = openings[opening]?.reader {
+                await reader.setPriority(.current)
+                await reader.setReadAhead(readAhead)
             }
-            return clip
+            try await task.value
+            try Task.checkCancellation()
         } onCancel: {
             task.cancel()
         }
     }
 
-    private func begin(_ clip: OpenedClip, _ number: Int, _ metrics: PlayMetrics, _ calledAt: LoopInstant) async throws
-    {
-        do {
-            try await clip.engine.play()
-        } catch {
-            release(clip)
-            throw error
-        }
+    private func begin(
+        _ number: Int, _ source: URLSource, _ metrics: PlayMetrics, _ calledAt: LoopInstant
+    ) async throws -> any PlayerEngine {
+        guard let clip = starting[number] else { throw FeedError.superseded }
+        try await clip.engine.play()
         var metrics = metrics
         metrics.timeToFirstFrame = calledAt.duration(to: loop.now)
         metrics.media = clip.description
         let needsAnswer = metrics.servedAs == .cold || metrics.servedAs == .preloaded
         let answer = needsAnswer ? await runtime.loaders.firstAnswer(of: clip.reader.key) : nil
         Self.fillPhases(of: &metrics, clip, answer)
-        guard number == playNumber else {
-            release(clip)
-            throw FeedError.superseded
-        }
-        current = CurrentPlay(number: number, clip: clip, metrics: metrics)
-        send(.firstFrame(metrics))
+        // Whoever swiped on or left meanwhile has taken the engine away.
+        guard starting.removeValue(forKey: number) != nil else { throw FeedError.superseded }
+        show(CurrentPlay(number: number, clip: clip, source: source, metrics: metrics))
+        return clip.engine
+    }
+
+    private func show(_ play: CurrentPlay) {
+        precondition(current == nil, "two plays on one page")
+        current = play
+        send(.firstFrame(play.metrics))
         // The host has its frame, and gets the time to show it before other work takes the cores.
-        loop.schedule(at: loop.now.advanced(by: Self.grace)) { [weak self] in
-            guard let self else { return }
-            self.loop.spawn { await self.supply(clip.reader, number) }
+        tickTimer = loop.schedule(at: loop.now.advanced(by: Self.grace)) { [weak self] in
+            self?.assumeIsolated { page in
+                page.tickTimer = nil
+                page.chore { await $0.supply(play) }
+            }
         }
     }
 
+    /// Goes on with the play of the page before, when it is of the same clip.
+    private func goOn(_ entry: EntryID, _ source: URLSource, _ number: Int) -> (any PlayerEngine)? {
+        guard let play = carried?.play, play.source.resource.storageKey == source.resource.storageKey else {
+            return nil
+        }
+        carried = nil
+        endCurrent()
+        var metrics = play.metrics
+        (metrics.page, metrics.entry, metrics.servedAs) = (id, entry, .carried)
+        (metrics.timeToFirstFrame, metrics.phases) = (.zero, PlayMetrics.Phases())
+        show(CurrentPlay(number: number, clip: play.clip, source: source, metrics: metrics))
+        return play.clip.engine
+    }
+
     /// The entry on screen reads ahead, before everything else.
-    private func supply(_ reader: ByteReader, _ number: Int) async {
-        await reader.markPlayed()
-        await reader.setPriority(.current)
-        await reader.setReadAhead(runtime.configuration.readAhead)
-        await look(number)
+    func supply(_ play: CurrentPlay) async {
+        await play.clip.reader.markPlayed()
+        await play.clip.reader.setPriority(.current)
+        await play.clip.reader.setReadAhead(runtime.configuration.readAhead)
+        await look(play.number)
     }
 
     /// Splits the time to the first frame; what a spare engine did before the call costs the viewer nothing.
@@ -206,7 +233,7 @@ extension FeedPage {
 
     /// Looks at the current entry's buffer, and again after a tick.
     private func look(_ number: Int) async {
-        guard let play = current, play.number == number else { return }
+        guard let play = current, play.number == number, machine.state == .sourced else { return }
         let status = await play.clip.engine.status()
         guard current?.number == number, machine.state == .sourced else { return }
         current?.metrics.take(status)
@@ -215,36 +242,34 @@ extension FeedPage {
                 bufferedAhead: status.bufferedAhead, isComplete: status.isComplete, isFirstFrameShown: true,
                 isStalled: status.isStalled))
         replan()
+        stopTicking()
         tickTimer = loop.schedule(at: loop.now.advanced(by: Self.tick)) { [weak self] in
-            guard let self else { return }
-            self.loop.spawn { await self.look(number) }
+            self?.assumeIsolated { page in
+                page.tickTimer = nil
+                page.chore { await $0.look(number) }
+            }
         }
     }
+
+    func stopTicking() { if let timer = tickTimer.take() { loop.cancel(timer) } }
 
     /// Stops what plays or is about to play, and reports what it cost.
     func endCurrent() {
-        playOpening?.cancel()
-        playOpening = nil
-        if let tickTimer { loop.cancel(tickTimer) }
-        tickTimer = nil
+        if let opening = playOpening.take() { openings[opening]?.task?.cancel() }
+        stopTicking()
         if let play = current.take() { endSoon(play) }
+        if let play = carried.take() { endSoon(play.play) }
     }
 
-    private func endSoon(_ play: CurrentPlay, after delay: Duration = .zero) {
-        let number = number()
-        endings[number] = loop.spawn {
-            if delay > .zero { try? await self.loop.sleep(for: delay) }
-            await self.end(play, number)
+    func endSoon(_ play: CurrentPlay, after delay: Duration = .zero) {
+        chore { page in
+            if delay > .zero { try? await page.loop.sleep(for: delay) }
+            var metrics = play.metrics
+            metrics.take(await play.clip.engine.status())
+            await page.runtime.pool.releaseAndWait(play.clip.engine)
+            page.send(.played(metrics))
+            page.reportCacheFailure()
         }
-    }
-
-    private func end(_ play: CurrentPlay, _ number: Int) async {
-        var metrics = play.metrics
-        metrics.take(await play.clip.engine.status())
-        await runtime.pool.releaseAndWait(play.clip.engine)
-        send(.played(metrics))
-        await reportCacheFailure()
-        ended(number)
     }
 
     // MARK: Playing early, and spare engines
@@ -253,8 +278,7 @@ extension FeedPage {
     ///
     /// - Throws: ``FeedError/wrongOrder(call:needs:)`` or ``FeedError/unknownEntry(_:)``.
     public func willSelect(_ entry: EntryID) throws(FeedError) {
-        try Self.ordered { () throws(PageMachine.Refusal) in try machine.requireSources(for: "willSelect") }
-        guard list.contains(entry) else { throw .unknownEntry(entry) }
+        try requireEntry(entry, for: "willSelect")
         guard entry != list.current else { return }
         announced = entry
         replan()
@@ -278,24 +302,27 @@ extension FeedPage {
         if deadline > .zero, let number = openings.first(where: { $0.value.attempt?.entry == entry })?.key {
             await waitForOpening(number, atMost: deadline)
         }
-        guard spare?.attempt.entry == entry, case .ready(let clip) = takeSpare(entry) else { return nil }
+        guard let clip = takeSpare(entry) else { return nil }
         taken[entry] = clip
         replan()
         return clip.engine
     }
 
-    private func waitForOpening(_ number: Int, atMost deadline: Duration) async {
+    /// Returns when the opening has ended, at the deadline, or when the caller's task is cancelled.
+    private func waitForOpening(_ opening: Int, atMost deadline: Duration) async {
         let due = loop.now.advanced(by: deadline)
-        let timer = loop.schedule(at: due) { [weak self] in
-            self?.assumeIsolated { page in
-                let waiters = page.openings[number]?.waiters ?? []
-                page.openings[number]?.waiters = []
-                for waiter in waiters { waiter.resume() }
-            }
+        let waiter = number()
+        let giveUp: @Sendable () -> Void = { [weak self] in
+            self?.assumeIsolated { $0.openings[opening]?.waiters.removeValue(forKey: waiter)?.resume() }
         }
-        await withCheckedContinuation { (waiter: CheckedContinuation<Void, Never>) in
-            if openings[number] == nil || loop.now >= due { return waiter.resume() }
-            openings[number]?.waiters.append(waiter)
+        let timer = loop.schedule(at: due, giveUp)
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+                if openings[opening] == nil || loop.now >= due || Task.isCancelled { return continuation.resume() }
+                openings[opening]?.waiters[waiter] = continuation
+            }
+        } onCancel: {
+            loop.post(giveUp)
         }
         loop.cancel(timer)
     }

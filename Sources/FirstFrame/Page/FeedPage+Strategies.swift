@@ -14,12 +14,17 @@ extension FeedPage {
     /// An engine being opened, for the spare place or for a play.
     struct Opening {
         let entry: EntryID
-        var task: Task<OpenedClip, any Error>?
+        var task: Task<Void, any Error>?
         /// Known once the cache has answered; a taker raises its priority.
         var reader: ByteReader?
-        /// Those who wait for the end of the opening, with a deadline.
-        var waiters: [CheckedContinuation<Void, Never>] = []
+        var priority: LoadPriority
+        var readAhead: Int64
+        /// Those who wait for the end of the opening, with a deadline, by number.
+        var waiters: [Int: CheckedContinuation<Void, Never>] = [:]
+        /// Of the spare place, until a play takes the opening over.
         var attempt: PreRenderMachine.Attempt?
+        /// The play that it is for.
+        var play: Int?
     }
 
     /// An engine that holds its first frame.
@@ -40,7 +45,7 @@ extension FeedPage {
     /// Asks the machines what should run now, and carries it out.
     func replan() {
         guard machine.state == .sourced else { return }
-        if current == nil { gate?.nothingPlays() }
+        if current == nil && carried == nil { gate?.nothingPlays() }
         let isGateOpen = gate?.isOpen ?? true
         let upcoming = list.upcoming
         let target = announced ?? upcoming.first
@@ -74,36 +79,32 @@ extension FeedPage {
         }
     }
 
-    private func preloadEnded(_ entry: EntryID, _ number: Int, _ error: (any Error)?) async {
+    private func preloadEnded(_ entry: EntryID, _ number: Int, _ error: (any Error)?) {
         guard preloads[entry]?.number == number else { return }
         preloads[entry] = nil
         guard !(error is CancellationError) else { return }
         preload?.machine.ended(entry)
         if let error { send(.workFailed(.preload, entry, "\(error)")) }
         send(.stopped(.preload, entry, error == nil ? .finished : .failed))
-        await reportCacheFailure()
+        reportCacheFailure()
         replan()
     }
 
-    /// The task is forgotten when it has ended; a cancelled one says nothing more.
+    /// A cancelled preload says nothing more; the page waits for its end.
     func cancelPreload(_ entry: EntryID, _ reason: StrategyReason) {
         guard let preload = preloads.removeValue(forKey: entry) else { return }
-        preload.task?.cancel()
-        let number = number()
-        if let task = preload.task { endings[number] = loop.spawn { await self.waitFor(task, number) } }
+        if let task = preload.task {
+            task.cancel()
+            chore { _ in await task.value }
+        }
         send(.stopped(.preload, entry, reason))
-    }
-
-    private func waitFor(_ task: Task<Void, Never>, _ number: Int) async {
-        await task.value
-        endings[number] = nil
     }
 
     // MARK: Pre-render
 
     func carryOut(_ action: PreRenderMachine.PlanAction, _ reason: StrategyReason) {
         if let attempt = action.cancels {
-            for opening in openings.values where opening.attempt == attempt { opening.task?.cancel() }
+            for (_, opening) in openings.inOrder where opening.attempt == attempt { opening.task?.cancel() }
             send(.stopped(.preRender, attempt.entry, reason))
         }
         if let attempt = action.releasesHeld, let spare, spare.attempt == attempt {
@@ -123,107 +124,95 @@ extension FeedPage {
         willPreRender?(attempt.entry, &options)
         send(.started(.preRender, attempt.entry, announced == attempt.entry ? .announced : .upcoming))
         beginOpening(
-            attempt.entry, source, options, priority: announced == attempt.entry ? .current : .preRender,
-            readAhead: Self.spareReadAhead, attempt: attempt)
+            Opening(
+                entry: attempt.entry, priority: announced == attempt.entry ? .current : .preRender,
+                readAhead: Self.spareReadAhead, attempt: attempt), source, options)
     }
 
-    private func preRenderEnded(_ attempt: PreRenderMachine.Attempt, _ result: Result<OpenedClip, any Error>) async {
+    private func preRenderEnded(_ attempt: PreRenderMachine.Attempt, _ result: Result<OpenedClip, any Error>) {
         switch result {
         case .success(let clip):
-            switch preRender?.engineOpened(attempt) {
-            case .hold:
-                spare = (attempt, clip)
-                send(.stopped(.preRender, attempt.entry, .finished))
-                await clip.reader.setReadAhead(0)
-            case .discard, nil:
-                if !isTaken(attempt) { release(clip) }
-            }
+            guard preRender?.engineOpened(attempt) == .hold else { return release(clip) }
+            spare = (attempt, clip)
+            send(.stopped(.preRender, attempt.entry, .finished))
+            chore { _ in await clip.reader.setReadAhead(0) }
         case .failure(let error):
-            guard preRender?.engineFailed(attempt) == true else { break }
+            guard preRender?.engineFailed(attempt) == true else { return }
             if !(error is CancellationError) { send(.workFailed(.preRender, attempt.entry, "\(error)")) }
             send(.stopped(.preRender, attempt.entry, .failed))
         }
-        await reportCacheFailure()
+        reportCacheFailure()
         replan()
     }
 
     // MARK: Opening
 
-    /// Opens an entry in an engine of the pool; the work belongs to the page until it is given to a play or released.
+    /// Opens an entry in an engine of the pool, which belongs to the page until it is released.
     @discardableResult
-    func beginOpening(
-        _ entry: EntryID, _ source: URLSource, _ options: EngineOptions, priority: LoadPriority, readAhead: Int64,
-        attempt: PreRenderMachine.Attempt? = nil
-    ) -> Int {
+    func beginOpening(_ opening: Opening, _ source: URLSource, _ options: EngineOptions) -> Int {
         let number = number()
-        openings[number] = Opening(entry: entry, attempt: attempt)
+        openings[number] = opening
         openings[number]?.task = Task(executorPreference: loop) {
-            let result: Result<OpenedClip, any Error>
             do {
-                result = .success(
-                    try await self.open(
-                        entry, source, options, priority: priority, readAhead: readAhead, number: number, mayRetry: true
-                    ))
+                let clip = try await self.open(number, opening.entry, source, options, mayRetry: true)
+                try await self.openingEnded(number, .success(clip))
             } catch {
-                result = .failure(error)
+                try await self.openingEnded(number, .failure(error))
             }
-            await self.openingEnded(number, attempt, result)
-            return try result.get()
         }
         return number
     }
 
-    private func openingEnded(
-        _ number: Int, _ attempt: PreRenderMachine.Attempt?, _ result: Result<OpenedClip, any Error>
-    ) async {
-        let opening = openings[number]
-        let wasTaken = opening.map { $0.attempt == nil } ?? true
-        for waiter in opening?.waiters ?? [] { waiter.resume() }
-        if let attempt, !wasTaken { await preRenderEnded(attempt, result) }
-        openings[number] = nil
-    }
-
-    private func isTaken(_ attempt: PreRenderMachine.Attempt) -> Bool {
-        !openings.values.contains { $0.attempt == attempt }
+    /// Gives the engine its next owner, without a suspension between.
+    private func openingEnded(_ number: Int, _ result: Result<OpenedClip, any Error>) throws {
+        guard let opening = openings.removeValue(forKey: number) else { return }
+        for (_, waiter) in opening.waiters.inOrder { waiter.resume() }
+        if let attempt = opening.attempt {
+            preRenderEnded(attempt, result)
+        } else {
+            let clip = try result.get()
+            guard opening.play == playNumber else { return release(clip) }  // the viewer swiped on, or left
+            starting[playNumber] = clip
+        }
     }
 
     private func open(
-        _ entry: EntryID, _ source: URLSource, _ options: EngineOptions, priority: LoadPriority, readAhead: Int64,
-        number: Int, mayRetry: Bool
+        _ number: Int, _ entry: EntryID, _ source: URLSource, _ options: EngineOptions, mayRetry: Bool
     ) async throws -> OpenedClip {
         let begin = loop.now
         let engine = try await runtime.pool.acquire()
         do {
             try Task.checkCancellation()
-            let reader = try await runtime.loaders.open(source.resource, priority: priority, readAhead: readAhead)
+            guard let asked = openings[number] else { preconditionFailure("an opening runs that nobody owns") }
+            let reader = try await runtime.loaders.open(
+                source.resource, priority: asked.priority, readAhead: asked.readAhead)
             openings[number]?.reader = reader
+            if let now = openings[number], now.priority != asked.priority {  // a play has taken it meanwhile
+                await reader.setPriority(now.priority)
+                await reader.setReadAhead(now.readAhead)
+            }
             let resolveTime = begin.duration(to: loop.now)
             let description = try await engine.open(MediaInput(reader: reader, name: source.name), options: options)
             return OpenedClip(
                 entry: entry, engine: engine, reader: reader, description: description, resolveTime: resolveTime)
         } catch LoadError.changed where mayRetry && !Task.isCancelled {
             // The cached head was of an older version; it is gone now, and the new one is read from its start.
-            runtime.pool.release(engine)
-            return try await open(
-                entry, source, options, priority: priority, readAhead: readAhead, number: number, mayRetry: false)
+            await runtime.pool.releaseAndWait(engine)
+            return try await open(number, entry, source, options, mayRetry: false)
         } catch {
-            runtime.pool.release(engine)
+            await runtime.pool.releaseAndWait(engine)
             throw error
         }
     }
 
     /// Gives an engine back; `clear()` waits for it.
-    func release(_ clip: OpenedClip) {
-        let number = number()
-        endings[number] = loop.spawn {
-            await self.runtime.pool.releaseAndWait(clip.engine)
-            await self.ended(number)
+    func release(_ clip: OpenedClip) { chore { page in await page.runtime.pool.releaseAndWait(clip.engine) } }
+
+    func reportCacheFailure() {
+        chore { page in
+            if let failure = await page.runtime.loaders.takeCacheFailure() {
+                page.send(.cacheFailed(failure.description))
+            }
         }
-    }
-
-    func ended(_ number: Int) { endings[number] = nil }
-
-    func reportCacheFailure() async {
-        if let failure = await runtime.loaders.takeCacheFailure() { send(.cacheFailed(failure.description)) }
     }
 }

@@ -1,12 +1,13 @@
 import EventLoop
-import FeedStrategy
+package import FeedStrategy
 public import FeedVocabulary
 public import Playback
 import ResourceLoading
 
 /// One feed page: a list of entries, and the strategies that get the next ones ready while the current one plays.
 ///
-/// Lives on its runtime's loop. Life cycle: inactive → enabled → sourced → inactive.
+/// Lives on its runtime's loop. Life cycle: inactive → enabled → sourced → inactive; covered while a nested page lies
+/// above it. Docs/Concurrency.md says what holds whatever is called from wherever.
 public actor FeedPage {
     /// The page's name in its runtime.
     public nonisolated let id: PageID
@@ -17,29 +18,35 @@ public actor FeedPage {
     /// The loop of the page's runtime.
     public nonisolated var unownedExecutor: UnownedSerialExecutor { runtime.loop.asUnownedSerialExecutor() }
 
-    var machine = PageMachine()
-    var list = PageList()
+    package internal(set) var machine = PageMachine()
+    package internal(set) var list = PageList()
     var sources: [EntryID: URLSource] = [:]
     private var strategies: [Strategy]
     private var clearing: Task<Void, Never>?
 
     // The strategies' machines; non-nil while they are enabled.
-    var gate: WatermarkGate?
+    package internal(set) var gate: WatermarkGate?
     var preload: (machine: PreloadMachine, configuration: PreloadConfiguration)?
-    var preRender: PreRenderMachine?
+    package internal(set) var preRender: PreRenderMachine?
 
-    // The work under way. Every piece has an owner here, so that clear() can wait for it.
+    // The work under way. Every piece has an owner here, across every suspension, so that clear() can end it.
     var preloads: [EntryID: Preload] = [:]
     var openings: [Int: Opening] = [:]
     var spare: (attempt: PreRenderMachine.Attempt, clip: OpenedClip)?
     var taken: [EntryID: OpenedClip] = [:]
+    /// Engines that have their first frame and become current as soon as their play goes on, by its number.
+    var starting: [Int: OpenedClip] = [:]
     var current: CurrentPlay?
-    var endings: [Int: Task<Void, Never>] = [:]
+    /// A play that goes on from the page before; this page's play of the same clip continues it.
+    var carried: CarriedPlay?
+    /// Short tasks: ends of plays, looks at the buffer.
+    private var chores: [Int: Task<Void, Never>] = [:]
     var announced: EntryID?
-    var nextNumber = 0
+    private var nextNumber = 0
     var playNumber = 0
     /// The opening that the newest play waits for; a newer play ends it.
-    var playOpening: Task<OpenedClip, any Error>?
+    var playOpening: Int?
+    /// The next look at the current entry.
     var tickTimer: LoopTimer?
 
     /// Called before an entry is opened in a spare engine; may change the engine's options, such as the start time.
@@ -54,16 +61,30 @@ public actor FeedPage {
     /// A page that its host forgot without clearing it: its tasks hold it, so only engines that stand still are left.
     deinit {
         if let tickTimer { runtime.loop.cancel(tickTimer) }
-        let clips = [current?.clip, spare?.clip].compactMap { $0 } + taken.values
+        let clips = [current?.clip, spare?.clip, carried?.play.clip].compactMap { $0 } + taken.inOrder.map(\.value)
         for clip in clips { runtime.pool.release(clip.engine) }
         events.channel.finish()
+        runtime.coordinator.forget(id)
     }
 
-    func send(_ event: PageEvent) { events.channel.send(event) }
+    func send(_ event: PageEvent) {
+        precondition(machine.state != .inactive, "\(id) is cleared and tells \(event)")
+        events.channel.send(event)
+    }
 
     func number() -> Int {
         nextNumber += 1
         return nextNumber
+    }
+
+    /// Starts a short task of the page; ``clear()`` waits for its end.
+    func chore(_ body: @escaping @Sendable (isolated FeedPage) async -> Void) {
+        let number = number()
+        chores[number] = loop.spawn { await self.carryOut(number, body) }
+    }
+    private func carryOut(_ number: Int, _ body: @Sendable (isolated FeedPage) async -> Void) async {
+        await body(self)
+        chores[number] = nil
     }
 
     static func validate(_ strategies: [Strategy]) throws(ConfigurationError) {
@@ -74,8 +95,9 @@ public actor FeedPage {
         do { return try body() } catch {
             let needs =
                 switch (error.call, error.state) {
-                case ("enable", .enabled), ("enable", .sourced): "clear()"
+                case ("enable", .enabled), ("enable", .sourced), ("enable", .covering), ("enable", .covered): "clear()"
                 case (_, .enabled): "setSources(_:)"
+                case (_, .covering), (_, .covered): "the runtime's enter(_:) or resume()"
                 case (_, .inactive), (_, .sourced), (_, .clearing): "enable(_:) or the runtime's enter(_:)"
                 }
             throw .wrongOrder(call: error.call, needs: needs)
@@ -84,15 +106,32 @@ public actor FeedPage {
 
     // MARK: Life cycle
 
-    /// Enables strategies. ``FeedRuntime/enter(_:)`` does it as part of a page switch.
+    /// Enables strategies. ``FeedRuntime/enter(_:by:carryingPlay:)`` does it as part of a page switch.
     ///
-    /// - Throws: ``FeedError/wrongOrder(call:needs:)`` on an enabled page, ``FeedError/ownedByOther(_:)``, or
-    ///   ``ConfigurationError``.
+    /// - Throws: ``FeedError/wrongOrder(call:needs:)`` on an enabled page, ``FeedError/ownedByOther(_:)``,
+    ///   ``FeedError/stopped``, or ``ConfigurationError``.
     public func enable(_ strategies: [Strategy]) async throws {
         try Self.validate(strategies)
-        try await runtime.coordinator.claim(id)
-        try Self.ordered { () throws(PageMachine.Refusal) in try machine.enable() }
+        try beginLife(strategies)
+        if await runtime.coordinator.machine.isSuspended { await cover(keepingPlay: false) }
+    }
+
+    /// Decides and registers without a suspension, so that no clear or other page comes between.
+    private func beginLife(_ strategies: [Strategy]) throws(FeedError) {
+        var trial = machine
+        try Self.ordered { () throws(PageMachine.Refusal) in try trial.enable() }
+        try runtime.coordinator.assumeIsolated { [id] coordinator in
+            Result { () throws(FeedError) in try coordinator.claim(id) }
+        }.get()
+        machine = trial
         self.strategies = strategies
+        makeMachines()
+    }
+
+    private func makeMachines() {
+        let limits = PreloadConfiguration()
+        (preload, preRender) = (nil, nil)
+        gate = WatermarkGate(start: .seconds(limits.startBufferLimit), stop: .seconds(limits.stopBufferLimit))
         for strategy in strategies {
             switch strategy {
             case .preload(let configuration):
@@ -102,24 +141,29 @@ public actor FeedPage {
             case .preRender: preRender = PreRenderMachine()
             }
         }
-        let limits = PreloadConfiguration()
-        if gate == nil {
-            gate = WatermarkGate(start: .seconds(limits.startBufferLimit), stop: .seconds(limits.stopBufferLimit))
-        }
     }
 
     /// The second half of a page switch: enabled again, with the remembered list at its remembered position.
-    func enter() async throws {
+    func enter(carrying play: CarriedPlay?) async throws {
         await clearing?.value
-        guard machine.state == .inactive else { return }
-        try await enable(strategies)
-        guard !list.entries.isEmpty else { return }
-        try Self.ordered { () throws(PageMachine.Refusal) in try machine.setSources() }
+        if machine.state == .inactive {
+            try beginLife(strategies)
+            if !list.entries.isEmpty {
+                try Self.ordered { () throws(PageMachine.Refusal) in try machine.setSources() }
+            }
+        }
+        guard machine.state == .enabled || machine.state == .sourced else {
+            if play == nil, machine.state == .covering || machine.state == .covered { return }  // in the background
+            throw FeedError.superseded
+        }
+        adopt(play)
         replan()
     }
 
     /// Ends all work of the page: preloads, spare and playing engines. When it returns nothing of the page runs and no
     /// event of it will come. The list and the position are remembered; bytes on disk stay. Idempotent.
+    ///
+    /// A page that it covered stays covered until it is entered; ``FeedRuntime/leave(_:)`` brings it back.
     public func clear() async {
         if let clearing { return await clearing.value }
         guard machine.beginClear() else { return }
@@ -129,29 +173,113 @@ public actor FeedPage {
     }
 
     private func endEverything() async {
-        playNumber += 1
-        if let tickTimer { loop.cancel(tickTimer) }
-        (tickTimer, announced) = (nil, nil)
-        for entry in preload?.machine.clear() ?? [] { cancelPreload(entry, .pageLeft) }
-        if let action = preRender?.clear() { carryOut(action, .pageLeft) }
-        for opening in openings.values { opening.task?.cancel() }
-        for (_, clip) in taken { release(clip) }
-        taken = [:]
+        stopWork(.pageLeft)
         endCurrent()
         (gate, preload, preRender) = (nil, nil, nil)
         list.rest()
-        while true {
-            let preloads = preloads.values.compactMap(\.task)
-            let openings = openings.values.compactMap(\.task)
-            let endings = Array(endings.values)
-            if preloads.isEmpty && openings.isEmpty && endings.isEmpty { break }
-            for task in preloads { await task.value }
-            for task in openings { _ = await task.result }
-            for task in endings { await task.value }
-        }
+        await workEnds()
+        precondition(
+            preloads.isEmpty && openings.isEmpty && starting.isEmpty && taken.isEmpty && chores.isEmpty
+                && spare == nil && current == nil && carried == nil && tickTimer == nil,
+            "\(id) is cleared while something of it is left")
+        endLife()
+    }
+
+    private func endLife() {
         machine.endClear()
-        await runtime.coordinator.cleared(id)
+        runtime.coordinator.assumeIsolated { [id] in $0.cleared(id) }
         clearing = nil
+    }
+
+    /// Ends the strategies' work and plays that have not begun; what plays is left alone.
+    private func stopWork(_ reason: StrategyReason) {
+        playNumber += 1
+        announced = nil
+        for entry in preload?.machine.clear() ?? [] { cancelPreload(entry, reason) }
+        if let action = preRender?.clear() { carryOut(action, reason) }
+        for (_, opening) in openings.inOrder { opening.task?.cancel() }
+        for (_, clip) in taken.inOrder { release(clip) }
+        for (_, clip) in starting.inOrder { release(clip) }
+        (taken, starting) = ([:], [:])
+    }
+
+    /// Waits until no task of the page runs.
+    private func workEnds() async {
+        while true {
+            let preloads = preloads.inOrder.compactMap(\.value.task)
+            let openings = openings.inOrder.compactMap(\.value.task)
+            let chores = chores.inOrder.map(\.value)
+            if preloads.isEmpty && openings.isEmpty && chores.isEmpty { return }
+            for task in preloads + chores { await task.value }
+            for task in openings { _ = await task.result }
+        }
+    }
+
+    // MARK: Under another page, or in the background
+
+    /// The page's strategies rest. What plays stands still, silently, and is there when the page comes back; or it ends,
+    /// and the page comes back at its entry.
+    func cover(keepingPlay: Bool) async {
+        await clearing?.value
+        guard machine.beginCover() else { return }
+        stopWork(.covered)
+        stopTicking()
+        let kept = keepingPlay ? current ?? carried?.play : nil
+        if kept == nil {
+            endCurrent()
+            list.rest()
+        }
+        if let kept {
+            await kept.clip.engine.setSuspended(true)
+            await kept.clip.reader.setReadAhead(0)
+            await kept.clip.reader.setPriority(.preload)
+        }
+        await workEnds()
+        guard machine.endCover() else { return }
+        (preload, preRender) = (nil, nil)
+    }
+
+    /// A page further up keeps its play now, and there are only so many engines.
+    func dropCoveredPlay() async {
+        guard machine.state == .covered else { return }
+        endCurrent()
+        list.rest()
+        await workEnds()
+    }
+
+    /// The page is on top again: its list is set again, and what it played goes on.
+    ///
+    /// - Returns: Whether it was still covered; else nothing was done.
+    func uncover(carrying play: CarriedPlay?) -> Bool {
+        guard machine.uncover() else { return false }
+        makeMachines()
+        if play != nil { endCurrent() }
+        adopt(play)
+        if let kept = current ?? carried?.play {
+            gate?.currentChanged()
+            chore { page in
+                await kept.clip.engine.setSuspended(false)
+                await page.supply(kept)
+            }
+        }
+        replan()
+        return true
+    }
+
+    /// Gives the play away, so that another page goes on with it.
+    func surrenderPlay() -> CarriedPlay? {
+        guard machine.state == .sourced || machine.state == .enabled else { return nil }
+        if let carried = carried.take() { return carried }
+        guard let play = current.take() else { return nil }
+        stopTicking()
+        list.rest()
+        return CarriedPlay(play: play, pool: runtime.pool)
+    }
+
+    private func adopt(_ play: CarriedPlay?) {
+        guard let play else { return }
+        if let old = carried { endSoon(old.play) }
+        carried = play
     }
 
     // MARK: The list
@@ -163,6 +291,8 @@ public actor FeedPage {
         try Self.ordered { () throws(PageMachine.Refusal) in try machine.setSources() }
         var unique: [EntryID] = []
         var seen: [EntryID: URLSource] = [:]
+        unique.reserveCapacity(entries.count)
+        seen.reserveCapacity(entries.count)
         for entry in entries {
             if seen.updateValue(entry.source, forKey: entry.id) == nil {
                 unique.append(entry.id)
@@ -171,7 +301,9 @@ public actor FeedPage {
             }
         }
         for id in list.set(unique) { entryLeft(id) }
-        for (id, source) in seen where sources[id].map({ $0 != source }) ?? false { dropWork(of: id, .removed) }
+        for id in unique {
+            if let old = sources[id], old != seen[id] { dropWork(of: id, .removed) }
+        }
         sources = seen
         replan()
     }
@@ -195,12 +327,34 @@ public actor FeedPage {
 
     /// Removes an entry and cancels its work. An entry that plays goes on playing.
     public func remove(_ entry: EntryID) throws(FeedError) {
-        try Self.ordered { () throws(PageMachine.Refusal) in try machine.requireSources(for: "remove") }
-        guard list.contains(entry) else { throw .unknownEntry(entry) }
+        try requireEntry(entry, for: "remove")
         list.remove(entry)
         sources[entry] = nil
         entryLeft(entry)
         replan()
+    }
+
+    /// Moves an entry to another place. Its work stays as far as it is still among the next ones.
+    ///
+    /// - Parameter index: Where it is afterwards; clamped to the list.
+    public func move(_ entry: EntryID, to index: Int) throws(FeedError) {
+        try requireEntry(entry, for: "move")
+        list.move(entry, to: min(max(0, index), list.entries.count - 1))
+        replan()
+    }
+
+    /// Gives an entry another source; its work on the old one ends. An entry that plays goes on with what it has.
+    public func update(_ entry: FeedEntry) throws(FeedError) {
+        try requireEntry(entry.id, for: "update")
+        guard sources[entry.id] != entry.source else { return }
+        dropWork(of: entry.id, .removed)
+        sources[entry.id] = entry.source
+        replan()
+    }
+
+    func requireEntry(_ entry: EntryID, for call: String) throws(FeedError) {
+        try Self.ordered { () throws(PageMachine.Refusal) in try machine.requireSources(for: call) }
+        guard list.contains(entry) else { throw .unknownEntry(entry) }
     }
 
     private func entryLeft(_ entry: EntryID) {
@@ -211,7 +365,7 @@ public actor FeedPage {
     private func dropWork(of entry: EntryID, _ reason: StrategyReason) {
         if preload?.machine.removed(entry) == true { cancelPreload(entry, reason) }
         if let clip = taken.removeValue(forKey: entry) { release(clip) }
-        if spare?.attempt.entry == entry, let action = preRender?.plan(nil, mayOpen: false) { carryOut(action, reason) }
+        if preRender?.entry == entry, let action = preRender?.plan(nil, mayOpen: false) { carryOut(action, reason) }
     }
 
     /// The entries in order.

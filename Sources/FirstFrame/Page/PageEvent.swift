@@ -51,6 +51,8 @@ public enum ServedAs: String, Hashable, Sendable {
     case inFlight
     /// A spare engine held the decoded frame.
     case preRendered
+    /// The page before played it, and its engine goes on.
+    case carried
 }
 
 /// What one play cost.

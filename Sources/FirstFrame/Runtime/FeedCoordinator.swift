@@ -1,52 +1,121 @@
 import EventLoop
-import FeedStrategy
+package import FeedStrategy
 import FeedVocabulary
 
-/// Carries out page switches: one at a time, the old owner cleared before the new one is enabled.
-actor FeedCoordinator {
+/// Carries out page switches: one at a time, the old owner cleared or covered before the new one is enabled.
+package actor FeedCoordinator {
     nonisolated private let loop: any LoopExecutor
-    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
     private struct WeakPage { weak var page: FeedPage? }
 
-    private var machine = CoordinatorMachine()
+    package private(set) var machine = CoordinatorMachine()
     private var pages: [PageID: WeakPage] = [:]
     private var turns: [CoordinatorMachine.Ticket: CheckedContinuation<Void, any Error>] = [:]
     /// Answers to requests whose task was still on its way to wait for them.
     private var early: [CoordinatorMachine.Ticket: Result<Void, any Error>] = [:]
-    private var isStopped = false
+    private var settlers: [CheckedContinuation<Void, Never>] = []
+    /// Whether covered and suspended pages keep their engine and its frame.
+    private let keepsPlays: Bool
+    private var suspensionKeepsEngines = true
 
-    init(on loop: any LoopExecutor) { self.loop = loop }
+    /// - Parameter engineLimit: Engines that there can be; two are needed for the page that is on screen.
+    init(on loop: any LoopExecutor, engineLimit: Int) { (self.loop, keepsPlays) = (loop, engineLimit > 2) }
 
-    var owner: PageID? { machine.owner }
+    // MARK: Pages
 
     func register(_ page: FeedPage) throws(FeedError) {
-        guard !isStopped else { throw .stopped }
+        guard !machine.isStopped else { throw .stopped }
         guard pages[page.id]?.page == nil else { throw .pageExists(page.id) }
-        pages = pages.filter { $0.value.page != nil }
         pages[page.id] = WeakPage(page: page)
     }
 
-    func enter(_ page: FeedPage) async throws {
-        guard !isStopped else { throw FeedError.stopped }
-        guard pages[page.id]?.page === page else { throw FeedError.foreignPage(page.id) }
-        let (ticket, request) = machine.request(page.id)
-        if case .waits(let superseded) = request {
-            if let superseded { answer(superseded, .failure(FeedError.superseded)) }
-            try await waitForTurn(ticket)
+    /// A page went away, without a clear perhaps: whatever it owned is free.
+    nonisolated func forget(_ page: PageID) {
+        loop.post {
+            self.assumeIsolated { coordinator in
+                guard coordinator.pages[page]?.page == nil else { return }
+                coordinator.pages[page] = nil
+                coordinator.machine.cleared(page)
+            }
         }
-        defer { finish(ticket) }
-        if let owner = machine.owner, owner != page.id { await pages[owner]?.page?.clear() }
-        // A page that went away while it owned has nothing left to clear.
-        if let owner = machine.owner, owner != page.id { machine.cleared(owner) }
-        guard !isStopped else { throw FeedError.stopped }
-        try await page.enter()
     }
 
-    private func waitForTurn(_ ticket: CoordinatorMachine.Ticket) async throws {
+    /// A page wants to enable its strategies by itself. Called on the loop, without a suspension between question and
+    /// answer.
+    func claim(_ page: PageID) throws(FeedError) {
+        guard !machine.isStopped else { throw .stopped }
+        guard let other = machine.claim(page) else { return }
+        guard pages[other]?.page == nil else { throw .ownedByOther(other) }
+        machine.cleared(other)
+        if let third = machine.claim(page) { throw .ownedByOther(third) }
+    }
+
+    func cleared(_ page: PageID) { machine.cleared(page) }
+
+    // MARK: Switches
+
+    func enter(_ page: FeedPage, by policy: TransitionPolicy, carryingPlay: Bool) async throws {
+        guard !machine.isStopped else { throw FeedError.stopped }
+        guard pages[page.id]?.page === page else { throw FeedError.foreignPage(page.id) }
+        let ticket = try await turn(.enter(page.id, policy))
+        defer { finish(ticket) }
+        try Task.checkCancellation()  // nothing is touched yet
+        let departure = machine.depart(ticket)
+        var carried: CarriedPlay?
+        if carryingPlay, let owner = machine.owner, owner != page.id {
+            carried = await pages[owner]?.page?.surrenderPlay()
+        }
+        for old in departure.clears {
+            await pages[old]?.page?.clear()
+            machine.cleared(old)  // a page that went away has nothing left to clear
+        }
+        if let deeper = departure.dropsPlay { await pages[deeper]?.page?.dropCoveredPlay() }
+        if let old = departure.covers {
+            await pages[old]?.page?.cover(keepingPlay: keepsPlays)
+            machine.covered(old)
+        }
+        do {
+            try Task.checkCancellation()
+            try await arrive(page, ticket, carried)
+        } catch {
+            if let carried { await carried.end() }
+            throw error
+        }
+    }
+
+    private func arrive(_ page: FeedPage, _ ticket: CoordinatorMachine.Ticket, _ carried: CarriedPlay?) async throws {
+        switch machine.arrive(ticket) {
+        case .superseded: throw machine.isStopped ? FeedError.stopped : FeedError.superseded
+        case .stays: try await page.enter(carrying: carried)
+        case .enables:
+            do { try await page.enter(carrying: carried) } catch {
+                machine.cleared(page.id)
+                throw error
+            }
+        case .uncovers: guard await page.uncover(carrying: carried) else { throw FeedError.superseded }
+        }
+        if machine.isSuspended { await page.cover(keepingPlay: keepsPlays && suspensionKeepsEngines) }
+    }
+
+    /// Clears a page; the one that it covered comes back.
+    func leave(_ page: FeedPage) async {
+        if let refused = machine.leaves(page.id) { answer(refused, .failure(FeedError.superseded)) }
+        await page.clear()
+        guard let below = machine.restorable(), let restored = pages[below]?.page else { return }
+        // Given up when another page is entered meanwhile.
+        guard let ticket = try? await turn(.restore(below)) else { return }
+        defer { finish(ticket) }
+        try? await arrive(restored, ticket, nil)
+    }
+
+    /// Waits until it is the turn of a new switch.
+    private func turn(_ goal: CoordinatorMachine.Goal) async throws -> CoordinatorMachine.Ticket {
+        let (ticket, request) = machine.request(goal)
+        guard case .waits(let superseded) = request else { return ticket }
+        if let superseded { answer(superseded, .failure(FeedError.superseded)) }
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
                 if let answer = early.removeValue(forKey: ticket) { return continuation.resume(with: answer) }
-                if isStopped { return continuation.resume(throwing: FeedError.stopped) }
                 if Task.isCancelled, machine.withdraw(ticket) {
                     return continuation.resume(throwing: CancellationError())
                 }
@@ -55,6 +124,7 @@ actor FeedCoordinator {
         } onCancel: {
             loop.post { self.assumeIsolated { $0.withdraw(ticket) } }
         }
+        return ticket
     }
 
     private func answer(_ ticket: CoordinatorMachine.Ticket, _ answer: Result<Void, any Error>) {
@@ -70,28 +140,61 @@ actor FeedCoordinator {
     }
 
     private func finish(_ ticket: CoordinatorMachine.Ticket) {
-        if let next = machine.finished(ticket) { answer(next, .success(())) }
-    }
-
-    /// A page wants to enable its strategies by itself.
-    func claim(_ page: PageID) throws(FeedError) {
-        guard !isStopped else { throw .stopped }
-        if let other = machine.claim(page) {
-            guard pages[other]?.page == nil else { throw .ownedByOther(other) }
-            machine.cleared(other)
-            _ = machine.claim(page)
+        guard let next = machine.finished(ticket) else { return wakeSettlers() }
+        if case .settle = next.goal {
+            settle(next)
+        } else {
+            answer(next, .success(()))
         }
     }
 
-    func cleared(_ page: PageID) { machine.cleared(page) }
+    // MARK: Background
 
-    func clearAll() async { for page in pages.values { await page.page?.clear() } }
+    /// The page that owns the strategies stands still, or goes on; returns when it does.
+    ///
+    /// - Parameter keepingEngines: Whether its play keeps engine and position, for an instant return.
+    func suspend(_ isSuspended: Bool, keepingEngines: Bool) async {
+        if isSuspended { suspensionKeepsEngines = keepingEngines }
+        if let ticket = machine.suspend(isSuspended) { settle(ticket) }
+        await withCheckedContinuation { waiter in
+            if machine.isSettled { waiter.resume() } else { settlers.append(waiter) }
+        }
+    }
+
+    private func settle(_ ticket: CoordinatorMachine.Ticket) {
+        let stands = machine.settle()
+        loop.spawn { await self.bringOwnerInLine(ticket, stands) }
+    }
+
+    private func bringOwnerInLine(_ ticket: CoordinatorMachine.Ticket, _ stands: Bool) async {
+        if let page = machine.owner.flatMap({ pages[$0]?.page }) {
+            if stands {
+                await page.cover(keepingPlay: keepsPlays && suspensionKeepsEngines)
+            } else {
+                _ = await page.uncover(carrying: nil)
+            }
+        }
+        finish(ticket)
+    }
+
+    private func wakeSettlers() {
+        guard machine.isSettled else { return }
+        let waiters = settlers
+        settlers = []
+        for waiter in waiters { waiter.resume() }
+    }
+
+    // MARK: The end
+
+    func clearAll() async { for (_, page) in pages.inOrder { await page.page?.clear() } }
 
     func shutdown() async {
-        isStopped = true
-        for turn in turns.values { turn.resume(throwing: FeedError.stopped) }
-        turns = [:]
+        machine.stop()
+        for ticket in turns.keys.sorted(by: { $0.number < $1.number }) where machine.withdraw(ticket) {
+            answer(ticket, .failure(FeedError.stopped))
+        }
+        wakeSettlers()
         await clearAll()
-        for page in pages.values { page.page?.events.channel.finish() }
+        for (_, page) in pages.inOrder { page.page?.events.channel.finish() }
     }
 }

@@ -13,8 +13,8 @@ public final class FeedRuntime: Sendable {
     package let loop: any LoopExecutor
     package let loaders: ResourceLoaders
     package let cache: MediaCache
-    let pool: EnginePool
-    let coordinator: FeedCoordinator
+    package let pool: EnginePool
+    package let coordinator: FeedCoordinator
     let configuration: RuntimeConfiguration
     /// What this runtime itself has to end; the simulation ends its own.
     private let owned: Owned?
@@ -22,7 +22,7 @@ public final class FeedRuntime: Sendable {
         let loop: LoopThread
         let client: HTTPClient
     }
-    private let isShutDown = Lock(false)
+    private let ending = Lock<Task<Void, Never>?>(nil)
 
     /// Starts the loop, opens the cache, and is ready for pages.
     ///
@@ -67,7 +67,7 @@ public final class FeedRuntime: Sendable {
         (self.loop, self.cache, self.configuration, self.owned) = (loop, cache, configuration, owned)
         loaders = ResourceLoaders(on: loop, cache: cache, transport: transport)
         pool = EnginePool(on: loop, factory: engines, limit: configuration.engineLimit)
-        coordinator = FeedCoordinator(on: loop)
+        coordinator = FeedCoordinator(on: loop, engineLimit: configuration.engineLimit)
     }
 
     // MARK: Pages
@@ -85,21 +85,50 @@ public final class FeedRuntime: Sendable {
         return page
     }
 
-    /// Makes a page the owner of the strategies: clears the old owner, waits until nothing of it runs, enables the
-    /// page, and sets its remembered list again at its remembered position.
+    /// Makes a page the owner of the strategies: clears or covers the old owner, waits until nothing of it runs, enables
+    /// the page, and sets its remembered list again at its remembered position. A page that lies covered comes back,
+    /// and those above it are cleared.
     ///
-    /// - Throws: ``FeedError/superseded`` when another page is entered before this one's turn comes,
+    /// - Parameters:
+    ///   - policy: What becomes of the old owner; `replaceSources` for a nested page.
+    ///   - carryingPlay: Whether what the old owner plays goes on, on the same engine: a play of the same clip on the
+    ///     new page continues it, any other play there ends it.
+    /// - Throws: ``FeedError/superseded`` when another page is entered, or this one is left, before the switch is done;
+    ///   the old owner may be gone then, and no page owns the strategies until the newer switch is done.
     ///   ``FeedError/stopped``, or `CancellationError`.
-    public func enter(_ page: FeedPage) async throws { try await coordinator.enter(page) }
+    public func enter(_ page: FeedPage, by policy: TransitionPolicy = .clear, carryingPlay: Bool = false) async throws {
+        try await coordinator.enter(page, by: policy, carryingPlay: carryingPlay)
+    }
 
-    /// Clears a page; it remembers its list and position. Always allowed.
-    public func leave(_ page: FeedPage) async { await page.clear() }
+    /// Clears a page; it remembers its list and position. The page that it covered, if there is one, owns the
+    /// strategies again when this returns. Always allowed.
+    public func leave(_ page: FeedPage) async { await coordinator.leave(page) }
+
+    /// The app goes to the background: the page that owns the strategies stands still, silently, and no strategy works
+    /// until ``resume()``. Pages may be entered and left meanwhile.
+    ///
+    /// - Parameter keepingEngines: Whether what plays keeps its engine and position; otherwise it ends, and the page
+    ///   comes back at its entry. With an ``RuntimeConfiguration/engineLimit`` of 2 it always ends.
+    public func suspend(keepingEngines: Bool = true) async {
+        await coordinator.suspend(true, keepingEngines: keepingEngines)
+    }
+
+    /// The app is back: what played when it was suspended goes on, unless the host has paused it.
+    public func resume() async { await coordinator.suspend(false, keepingEngines: true) }
 
     /// Clears every page.
     public func clearAll() async { await coordinator.clearAll() }
 
     /// The page that owns the strategies.
-    public var owner: PageID? { get async { await coordinator.owner } }
+    public var owner: PageID? { get async { await coordinator.machine.owner } }
+
+    /// The pages that lie under the owner, from the bottom; each comes back when the one above it is left.
+    public var coveredPages: [PageID] {
+        get async {
+            let machine = await coordinator.machine
+            return machine.stack.filter { $0 != machine.owner }
+        }
+    }
 
     /// What was done so far.
     public func statistics() async -> RuntimeStatistics {
@@ -114,19 +143,23 @@ public final class FeedRuntime: Sendable {
     }
 
     /// Ends everything: pages, engines, requests, connections, the cache, the loop and its thread. Further calls throw
-    /// ``FeedError/stopped``. Idempotent.
+    /// ``FeedError/stopped``. Idempotent; every call returns when all has ended.
     public func shutdown() async {
-        let isFirst = isShutDown.withLock { isShutDown in
-            defer { isShutDown = true }
-            return !isShutDown
+        let (ending, isFirst) = ending.withLock { ending -> (Task<Void, Never>, Bool) in
+            if let ending { return (ending, false) }
+            let task = loop.spawn { await self.endEverything() }
+            ending = task
+            return (task, true)
         }
-        guard isFirst else { return }
+        await ending.value
+        if isFirst { owned?.loop.stop() }
+    }
+
+    private func endEverything() async {
         await coordinator.shutdown()
         await pool.close()
         await loaders.shutdown()
         await cache.close()
-        guard let owned else { return }
-        await owned.client.shutdown()
-        owned.loop.stop()
+        await owned?.client.shutdown()
     }
 }

@@ -32,6 +32,7 @@ actor FFmpegEngine: PlayerEngine {
     private var hasAudio = false
     private var opening: CheckedContinuation<DecodeWorker.Opened, any Error>?
     private var timer: LoopTimer?
+    private var isSuspended = false
     private var stallStart: LoopInstant?
     /// Whether the clock waits for its first bytes.
     private var isStarting = false
@@ -103,8 +104,20 @@ actor FFmpegEngine: PlayerEngine {
 
     // MARK: Control
 
-    func play() async throws {
-        guard try machine.play() else { return }
+    func play() async throws { if try machine.play() { run() } }
+
+    func pause() async throws { if try machine.pause() { stand() } }
+
+    func setSuspended(_ isSuspended: Bool) async {
+        guard isSuspended != self.isSuspended else { return }
+        self.isSuspended = isSuspended
+        guard machine.state == .playing else { return }
+        isSuspended ? stand() : run()
+    }
+
+    /// Lets the clock run, as soon as there is something to show.
+    private func run() {
+        guard !isSuspended else { return }
         if let first = heldFrame.take() { deliver(first) }
         if let worker {
             // The host's thread shows the frame first; decoding the next ones, not due yet, would take its core.
@@ -126,10 +139,11 @@ actor FFmpegEngine: PlayerEngine {
 
     private nonisolated func pumpSoon() { loop.post { self.assumeIsolated { $0.pump() } } }
 
-    func pause() async throws {
-        guard try machine.pause() else { return }
+    private func stand() {
         if let timer { loop.cancel(timer) }
-        (stallStart, isStarting) = (nil, false)
+        timer = nil
+        if let start = stallStart.take() { stalledTime += start.duration(to: loop.now) }
+        isStarting = false
         clock.stop(at: loop.now)
     }
 
@@ -193,7 +207,7 @@ actor FFmpegEngine: PlayerEngine {
 
     /// Hands out what is due and sets the timer for what is next.
     private func pump() {
-        guard machine.state == .playing, let worker else { return }
+        guard machine.state == .playing, !isSuspended, let worker else { return }
         if let timer { loop.cancel(timer) }
         timer = nil
         options.pacing == .clock ? pumpByClock(worker) : pumpByDemand(worker)

@@ -385,7 +385,7 @@ package actor MediaCache {
         let now = loop.wallTime
         if let expiredAt, now < expiredAt.advanced(by: .seconds(3600)), now >= expiredAt { return }
         expiredAt = now
-        for entry in entries.values
+        for entry in entries.values.sorted(by: { $0.record.lastUse < $1.record.lastUse })
         where entry.record.lastUsedAt.duration(to: now) > configuration.maximumAge {
             await dropIfIdle(entry.record.key, id: entry.record.id)
         }

@@ -1,6 +1,6 @@
 /// What an engine may do next.
 package struct EngineMachine: Hashable, Sendable {
-    package enum State: String, Hashable, Sendable {
+    package enum State: String, Hashable, Sendable, CaseIterable {
         case idle  // → opening, stopped
         case opening  // → held, stopped (also when opening failed)
         case held  // first frame decoded → playing, stopped
@@ -42,4 +42,15 @@ package struct EngineMachine: Hashable, Sendable {
         defer { state = .stopped }
         return state != .stopped
     }
+
+    /// The moves between the states that there are.
+    package static let moves: [State: Set<State>] = [
+        .idle: [.opening, .stopped],
+        .opening: [.held, .stopped],
+        .held: [.playing, .stopped],
+        .playing: [.paused, .ended, .stopped],
+        .paused: [.playing, .stopped],
+        .ended: [.stopped],
+        .stopped: [],
+    ]
 }

@@ -23,6 +23,10 @@ public protocol PlayerEngine: AnyObject, Sendable {
     func play() async throws
     /// Stops the clock; the last frame stays valid.
     func pause() async throws
+    /// While `true`, clock and sound stand still whatever `play` and `pause` say; what they said last counts
+    /// afterwards. The page does it while it is covered or the app is in the background, so that a pause by the viewer
+    /// stays one.
+    func setSuspended(_ isSuspended: Bool) async
     /// How it stands now.
     func status() async -> EngineStatus
     /// Ends the life of the engine: thread, memory and reader are gone when it returns. Idempotent.

@@ -22,12 +22,12 @@ extension ResourceLoaders {
         let plan = FetchPlanner.plan(
             demands: loading.demands, stored: stored, running: loading.running, length: loading.information?.length)
         for id in plan.cancels { cancelFetch(loading, id) }
-        for (id, priority) in plan.priorities {
+        for (id, priority) in plan.priorities.inOrder {
             loading.fetches[id]?.priority = priority
             if let exchange = loading.fetches[id]?.exchange { loop.spawn { await exchange.setPriority(priority) } }
         }
         for start in plan.starts { startFetch(loading, start) }
-        for (id, fetch) in loading.fetches where fetch.paused != nil && loading.isWanted(fetch.position) {
+        for (id, fetch) in loading.fetches.inOrder where fetch.paused != nil && loading.isWanted(fetch.position) {
             loading.fetches[id]?.paused.take()?.resume()
         }
     }
@@ -273,7 +273,7 @@ extension ResourceLoaders {
             tell(.switchedURL(loading.resource.key, from: old, to: loading.urlName, because: failure.error))
             return retry(loading, after: .zero)
         }
-        for other in loading.fetches.keys { cancelFetch(loading, other) }
+        for (other, _) in loading.fetches.inOrder { cancelFetch(loading, other) }
         loading.retry.progressed()
         fail(loading, failure.error)
     }

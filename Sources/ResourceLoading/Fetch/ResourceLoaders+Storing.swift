@@ -9,7 +9,7 @@ extension ResourceLoaders {
         guard loading.information != information else { return }
         loading.information = information
         loading.bytes.state.withLockNotifying { $0.length = information.length }
-        for id in loading.fetches.keys {
+        for id in loading.fetches.keys.sorted() {
             guard let length = information.length, let other = loading.fetches[id] else { continue }
             loading.fetches[id]?.end = min(other.end, length)
             // Asked beyond the end, before anybody knew where that is.
@@ -43,7 +43,7 @@ extension ResourceLoaders {
     }
 
     private func storeHole(_ loading: LoadingResource, _ bytes: [UInt8], at hole: ByteRange) async throws {
-        let reading = loading.readers.values.max { $0.priority < $1.priority }?.position ?? hole.lowerBound
+        let reading = loading.readers.inOrder.map(\.value).max { $0.priority < $1.priority }?.position ?? hole.lowerBound
         if let cached = loading.cached {
             do {
                 // Out of the readers' sight before they leave the disk: a read that overlaps is done again.
@@ -91,7 +91,7 @@ extension ResourceLoaders {
         let key = loading.resource.storageKey
         guard resources[key] === loading else { return }
         resources[key] = nil
-        for id in loading.fetches.keys { cancelFetch(loading, id) }
+        for (id, _) in loading.fetches.inOrder { cancelFetch(loading, id) }
         if let timer = loading.retryTimer { loop.cancel(timer) }
         fail(loading, error ?? .changed(url: loading.urlName))
         loading.bytes.state.withLockNotifying { state in
