@@ -109,7 +109,7 @@ func allocated(_ folder: TemporaryFolder) throws -> Int64 {
         try loop.run {
             var configuration = CacheConfiguration(directory: "/c")
             (configuration.maximumAge, configuration.freeDiskGuard) = (.seconds(14 * 86_400), 0)
-            let cache = try await MediaCache.open(configuration, on: loop, files: disk, indexInMemory: true)
+            let cache = try await MediaCache.open(configuration, on: loop, files: disk, index: .memory(nil))
             try await cache.fill("old", 0..<1_000)
             try await loop.sleep(for: .seconds(10 * 86_400))
             try await cache.fill("used", 0..<1_000)
@@ -128,7 +128,7 @@ func allocated(_ folder: TemporaryFolder) throws -> Int64 {
             await disk.setCapacity(1_000_000)
             var configuration = CacheConfiguration(directory: "/c")
             configuration.freeDiskGuard = 300_000
-            let cache = try await MediaCache.open(configuration, on: loop, files: disk, indexInMemory: true)
+            let cache = try await MediaCache.open(configuration, on: loop, files: disk, index: .memory(nil))
             for number in 0..<10 { try await cache.fill("a\(number)", 0..<100_000) }
             #expect(await disk.used <= 700_000 + 300_000)
             #expect(await cache.records.first?.key.text == "a9")

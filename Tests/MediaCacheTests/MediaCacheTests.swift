@@ -106,7 +106,7 @@ import Testing
         let disk = SimulatedDisk(loop: loop)
         try loop.run {
             let cache = try await MediaCache.open(
-                CacheConfiguration(directory: "/c"), on: loop, files: disk, indexInMemory: true)
+                CacheConfiguration(directory: "/c"), on: loop, files: disk, index: .memory(nil))
             let resource = try await cache.checkOut(try CacheKey("a"))
             for piece in 0..<20 {
                 let bytes = [UInt8](repeating: UInt8(piece), count: 1_000)

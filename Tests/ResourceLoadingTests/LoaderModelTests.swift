@@ -52,7 +52,7 @@ import Testing
         func run(operations: Int, _ random: inout SplitMix64) async throws {
             var configuration = CacheConfiguration(directory: "/c", capacity: 700_000)
             configuration.freeDiskGuard = 0
-            let cache = try await MediaCache.open(configuration, on: loop, files: disk, indexInMemory: true)
+            let cache = try await MediaCache.open(configuration, on: loop, files: disk, index: .memory(nil))
             let loaders = ResourceLoaders(on: loop, cache: cache, transport: network)
             for name in LoaderModelTests.names { await serve(name, version: 0) }
             for number in 0..<operations {

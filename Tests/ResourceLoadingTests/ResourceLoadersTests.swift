@@ -33,7 +33,7 @@ private struct World {
                 await network.serve(Self.url, answer)
                 var configuration = CacheConfiguration(directory: "/c")
                 configuration.freeDiskGuard = 0
-                return try await MediaCache.open(configuration, on: loop, files: disk, indexInMemory: true)
+                return try await MediaCache.open(configuration, on: loop, files: disk, index: .memory(nil))
             })
         loaders = ResourceLoaders(on: loop, cache: cache, transport: network)
         resource = Resource(key: try CacheKey("a"), urls: [Self.url])

@@ -61,9 +61,9 @@ extension FeedPage {
         guard let source = sources[entry] else { preconditionFailure("\(entry) is listed without a source") }
         playNumber += 1
         let number = playNumber
-        announced = nil
+        (announced, pendingPlay) = (nil, number)
         list.play(entry)
-        gate?.currentChanged()
+        currentChanged()
         if let engine = goOn(entry, source, number) { return engine }
         var metrics = PlayMetrics(page: id, entry: entry)
         let take = take(entry, for: number)
@@ -71,14 +71,12 @@ extension FeedPage {
         let old: CurrentPlay? = if case .ready = take { current.take() } else { nil }
         endCurrent()
         if let old { endSoon(old, after: Self.grace) }
+        replan()  // the gate is closed: other work ends
         do {
             switch take {
-            case .ready:
-                metrics.servedAs = .preRendered
-                try? await old?.clip.engine.pause()
+            case .ready: metrics.servedAs = .preRendered
             case .inFlight(let opening):
                 metrics.servedAs = .inFlight
-                replan()
                 try await finishOpening(opening)
             case .none:
                 metrics.preloadedBytes = await runtime.loaders.stored(source.resource, in: 0..<Int64.max)
@@ -88,7 +86,6 @@ extension FeedPage {
                     Opening(
                         entry: entry, priority: .current, readAhead: runtime.configuration.readAhead, play: number),
                     source, options ?? engineOptions)
-                replan()
                 try await finishOpening(opening)
             }
             return try await begin(number, source, metrics, calledAt)
@@ -101,6 +98,7 @@ extension FeedPage {
     private func failed(_ entry: EntryID, _ number: Int, _ error: any Error) -> any Error {
         if let clip = starting.removeValue(forKey: number) { release(clip) }
         guard number == playNumber else { return error is CancellationError ? error : FeedError.superseded }
+        pendingPlay = nil
         if !(error is CancellationError) { send(.playFailed(entry, "\(error)")) }
         replan()
         return error
@@ -158,6 +156,7 @@ extension FeedPage {
     private func begin(
         _ number: Int, _ source: URLSource, _ metrics: PlayMetrics, _ calledAt: LoopInstant
     ) async throws -> any PlayerEngine {
+        for (_, old) in endingPlays.inOrder { await old.clip.engine.setSuspended(true) }
         guard let clip = starting[number] else { throw FeedError.superseded }
         try await clip.engine.play()
         var metrics = metrics
@@ -174,7 +173,7 @@ extension FeedPage {
 
     private func show(_ play: CurrentPlay) {
         precondition(current == nil, "two plays on one page")
-        current = play
+        (current, pendingPlay) = (play, nil)
         send(.firstFrame(play.metrics))
         // The host has its frame, and gets the time to show it before other work takes the cores.
         tickTimer = loop.schedule(at: loop.now.advanced(by: Self.grace)) { [weak self] in
@@ -196,7 +195,14 @@ extension FeedPage {
         (metrics.page, metrics.entry, metrics.servedAs) = (id, entry, .carried)
         (metrics.timeToFirstFrame, metrics.phases) = (.zero, PlayMetrics.Phases())
         show(CurrentPlay(number: number, clip: play.clip, source: source, metrics: metrics))
+        replan()
         return play.clip.engine
+    }
+
+    /// The next look at the current play is the first of it.
+    func currentChanged() {
+        gate?.currentChanged()
+        look = nil
     }
 
     /// The entry on screen reads ahead, before everything else.
@@ -237,10 +243,11 @@ extension FeedPage {
         let status = await play.clip.engine.status()
         guard current?.number == number, machine.state == .sourced else { return }
         current?.metrics.take(status)
-        gate?.update(
-            .init(
-                bufferedAhead: status.bufferedAhead, isComplete: status.isComplete, isFirstFrameShown: true,
-                isStalled: status.isStalled))
+        let seen = WatermarkGate.Playing(
+            bufferedAhead: status.bufferedAhead, isComplete: status.isComplete, isFirstFrameShown: true,
+            isStalled: status.isStalled)
+        (look, lookCount) = (seen, lookCount + 1)
+        gate?.update(seen)
         replan()
         stopTicking()
         tickTimer = loop.schedule(at: loop.now.advanced(by: Self.tick)) { [weak self] in
@@ -262,11 +269,14 @@ extension FeedPage {
     }
 
     func endSoon(_ play: CurrentPlay, after delay: Duration = .zero) {
+        let ending = number()
+        endingPlays[ending] = play
         chore { page in
             if delay > .zero { try? await page.loop.sleep(for: delay) }
             var metrics = play.metrics
             metrics.take(await play.clip.engine.status())
             await page.runtime.pool.releaseAndWait(play.clip.engine)
+            page.endingPlays[ending] = nil
             page.send(.played(metrics))
             page.reportCacheFailure()
         }

@@ -45,7 +45,10 @@ extension FeedPage {
     /// Asks the machines what should run now, and carries it out.
     func replan() {
         guard machine.state == .sourced else { return }
-        if current == nil && carried == nil { gate?.nothingPlays() }
+        if current == nil && carried == nil && pendingPlay == nil {
+            gate?.nothingPlays()
+            look = nil
+        }
         let isGateOpen = gate?.isOpen ?? true
         let upcoming = list.upcoming
         let target = announced ?? upcoming.first

@@ -41,9 +41,16 @@ public actor FeedPage {
     var carried: CarriedPlay?
     /// Short tasks: ends of plays, looks at the buffer.
     private var chores: [Int: Task<Void, Never>] = [:]
+    /// Plays whose engines are still to be stopped, by chore: none may be heard when the next one begins.
+    var endingPlays: [Int: CurrentPlay] = [:]
     var announced: EntryID?
     private var nextNumber = 0
     var playNumber = 0
+    /// The newest play, until its first frame is delivered or it has failed.
+    var pendingPlay: Int?
+    /// What the gate was told last of the current play, and how often it was told something.
+    var look: WatermarkGate.Playing?
+    var lookCount = 0
     /// The opening that the newest play waits for; a newer play ends it.
     var playOpening: Int?
     /// The next look at the current entry.
@@ -76,6 +83,8 @@ public actor FeedPage {
         nextNumber += 1
         return nextNumber
     }
+
+    var choreCount: Int { chores.count }
 
     /// Starts a short task of the page; ``clear()`` waits for its end.
     func chore(_ body: @escaping @Sendable (isolated FeedPage) async -> Void) {
@@ -178,10 +187,7 @@ public actor FeedPage {
         (gate, preload, preRender) = (nil, nil, nil)
         list.rest()
         await workEnds()
-        precondition(
-            preloads.isEmpty && openings.isEmpty && starting.isEmpty && taken.isEmpty && chores.isEmpty
-                && spare == nil && current == nil && carried == nil && tickTimer == nil,
-            "\(id) is cleared while something of it is left")
+        precondition(audit.isIdle, "\(id) is cleared while something of it is left: \(audit)")
         endLife()
     }
 
@@ -194,7 +200,7 @@ public actor FeedPage {
     /// Ends the strategies' work and plays that have not begun; what plays is left alone.
     private func stopWork(_ reason: StrategyReason) {
         playNumber += 1
-        announced = nil
+        (announced, pendingPlay) = (nil, nil)
         for entry in preload?.machine.clear() ?? [] { cancelPreload(entry, reason) }
         if let action = preRender?.clear() { carryOut(action, reason) }
         for (_, opening) in openings.inOrder { opening.task?.cancel() }
@@ -256,7 +262,7 @@ public actor FeedPage {
         if play != nil { endCurrent() }
         adopt(play)
         if let kept = current ?? carried?.play {
-            gate?.currentChanged()
+            currentChanged()
             chore { page in
                 await kept.clip.engine.setSuspended(false)
                 await page.supply(kept)

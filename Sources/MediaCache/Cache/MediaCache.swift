@@ -94,10 +94,9 @@ package actor MediaCache {
 
     /// Opens a directory, and reconciles index and files in time bounded by the number of entries.
     ///
-    /// - Parameter indexInMemory: For the simulation, whose disk is not SQLite's.
     package static func open(
         _ configuration: CacheConfiguration, on loop: any LoopExecutor, files: any FileSystem,
-        indexInMemory: Bool = false
+        index place: CacheIndexPlace = .directory
     ) async throws -> MediaCache {
         let directory = configuration.directory
         do {
@@ -107,7 +106,7 @@ package actor MediaCache {
         }
         let now = loop.wallTime
         let index = try await loop.offload {
-            try CacheIndex(directory: indexInMemory ? nil : directory, now: now, boot: configuration.boot)
+            try CacheIndex(directory: directory, place: place, now: now, boot: configuration.boot)
         }
         let cache = MediaCache(configuration, loop: loop, files: files, index: index)
         do {
@@ -119,7 +118,7 @@ package actor MediaCache {
         return cache
     }
 
-    func path(_ id: Int64) -> String {
+    package nonisolated func path(_ id: Int64) -> String {
         configuration.directory + "/" + String(UInt64(bitPattern: id), radix: 16) + ".media"
     }
 

@@ -13,11 +13,13 @@ final class CacheIndex: Sendable {
     /// Opens or makes the index of a directory, and takes the directory's lock.
     ///
     /// - Parameters:
-    ///   - directory: `nil` for an index in memory, without a lock.
+    ///   - directory: What the errors name; where the index is, unless `place` says otherwise.
     ///   - now: What entries of an older format count as last used at.
     ///   - boot: Names the time since the machine was started.
-    init(directory: String?, now: WallTime, boot: String) throws(CacheError) {
-        let opened = try Connection(directory: directory, now: now, boot: boot)
+    init(
+        directory: String, place: CacheIndexPlace = .directory, now: WallTime, boot: String
+    ) throws(CacheError) {
+        let opened = try Connection(directory: directory, place: place, now: now, boot: boot)
         wasClosed = opened.wasClosed
         connection = Lock(opened)
     }
@@ -54,6 +56,30 @@ final class CacheIndex: Sendable {
     func close(cleanly: Bool) { connection.withLock { $0.close(cleanly: cleanly) } }
 }
 
+/// Where the index of a cache is.
+package enum CacheIndexPlace: Sendable {
+    /// In the cache's directory, locked against other processes.
+    case directory
+    /// In memory, for a simulated disk, which is not SQLite's. A shared one outlives the cache that writes it.
+    case memory(SharedMemoryIndex?)
+}
+
+/// An index in memory that several caches open one after the other, as the processes of a machine would a file.
+package final class SharedMemoryIndex: @unchecked Sendable {
+    // @unchecked: the connection is only kept open, so that SQLite keeps the database (sqlite.org/inmemorydb.html).
+    private var connection: OpaquePointer?
+    let path: String
+
+    /// - Parameter name: Unique in this process.
+    package init(name: String) throws {
+        path = "file:\(name)?mode=memory&cache=shared"
+        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI
+        let code = sqlite3_open_v2(path, &connection, flags, nil)
+        guard code == SQLITE_OK else { throw CacheError.index(directory: path, SQLiteError(code, on: connection)) }
+    }
+    deinit { sqlite3_close_v2(connection) }
+}
+
 /// One SQLite connection and the descriptor that holds the directory's lock.
 private final class Connection {
     private var database: OpaquePointer?
@@ -63,10 +89,10 @@ private final class Connection {
     private(set) var wasClosed = false
     var records: [(record: CacheRecord, synced: ByteRangeSet)] = []
 
-    init(directory: String?, now: WallTime, boot: String) throws(CacheError) {
-        self.directory = directory ?? ":memory:"
-        guard let directory else {
-            try begin(":memory:", now, boot)
+    init(directory: String, place: CacheIndexPlace, now: WallTime, boot: String) throws(CacheError) {
+        self.directory = directory
+        if case .memory(let shared) = place {
+            try begin(shared?.path ?? ":memory:", now, boot)
             return
         }
         lock = try Self.takeLock(of: directory)
@@ -149,7 +175,7 @@ private final class Connection {
 
     private func open(_ path: String, _ now: WallTime) throws(CacheError) {
         let code = sqlite3_open_v2(
-            path, &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nil)
+            path, &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI, nil)
         guard code == SQLITE_OK else { throw .index(directory: directory, SQLiteError(code, on: database)) }
         let version = try run { database throws(SQLiteError) in
             for pragma in ["journal_mode=WAL", "busy_timeout=2000"] {

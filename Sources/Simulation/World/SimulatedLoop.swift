@@ -17,7 +17,10 @@ package final class SimulatedLoop: LoopExecutor {
         var order: SplitMix64
         var chance: SplitMix64
         var stepCount = 0
+        /// Of every choice made so far.
+        var fingerprint: UInt64 = 0
         var isRunning = false
+        var afterStep: (@Sendable () -> Void)?
     }
     /// Jobs of one instant after which the loop counts as spinning.
     private static let largestTurn = 2_000_000
@@ -60,13 +63,25 @@ package final class SimulatedLoop: LoopExecutor {
     package func isIsolatingCurrentContext() -> Bool? { state.withLock { $0.isRunning } }
     package func checkIsolated() { precondition(isIsolatingCurrentContext() == true, "no job of the loop is running") }
 
+    /// Called on the loop after each job and each timer.
+    package func afterEachStep(_ body: (@Sendable () -> Void)?) { state.withLock { $0.afterStep = body } }
+
+    /// Tells two interleavings apart: equal for two runs of one seed, and for hardly any others.
+    package var fingerprint: UInt64 { state.withLock { $0.fingerprint } }
+
     /// Runs what is ready, and what that makes ready, without moving the clock.
     package func runUntilIdle() {
         for _ in 0..<Self.largestTurn {
-            let work = state.withLock { state -> Work? in
-                guard !state.ready.isEmpty else { return nil }
-                (state.stepCount, state.isRunning) = (state.stepCount + 1, true)
-                return state.ready.remove(at: Int.random(in: state.ready.indices, using: &state.order))
+            let (work, check) = state.withLock { state -> (Work?, (@Sendable () -> Void)?) in
+                guard !state.ready.isEmpty else {
+                    state.isRunning = false
+                    return (nil, nil)
+                }
+                let choice = Int.random(in: state.ready.indices, using: &state.order)
+                state.stepCount += 1
+                state.fingerprint = (state.fingerprint ^ UInt64(choice &+ state.ready.count &* 31)) &* 0x100_0000_01B3
+                state.isRunning = true
+                return (state.ready.remove(at: choice), state.afterStep)
             }
             switch work {
             case nil: return
@@ -74,7 +89,7 @@ package final class SimulatedLoop: LoopExecutor {
                 job.runSynchronously(isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
             case .body(let body): body()
             }
-            state.withLock { $0.isRunning = false }
+            check?()
         }
         preconditionFailure("the loop spins without moving its clock")
     }
@@ -89,15 +104,15 @@ package final class SimulatedLoop: LoopExecutor {
 
     /// Goes to the next timer up to `end` and runs what it starts.
     private func step(until end: LoopInstant) -> Bool {
-        let body = state.withLock { state -> (@Sendable () -> Void)? in
-            guard let due = state.timers.nextDue(), due <= end else { return nil }
+        let (body, check) = state.withLock { state -> ((@Sendable () -> Void)?, (@Sendable () -> Void)?) in
+            guard let due = state.timers.nextDue(), due <= end else { return (nil, nil) }
             state.now = max(state.now, due)
             state.isRunning = true
-            return state.timers.popDue(at: due)
+            return (state.timers.popDue(at: due), state.afterStep)
         }
         guard let body else { return false }
         body()
-        state.withLock { $0.isRunning = false }
+        check?()
         runUntilIdle()
         return true
     }

@@ -22,7 +22,7 @@ package struct SimulatedWorld: Sendable {
         engines = SimulatedEngines(openTime: openTime)
         let opened = try loop.run {
             try await MediaCache.open(
-                CacheConfiguration(directory: "/cache"), on: loop, files: disk, indexInMemory: true)
+                CacheConfiguration(directory: "/cache"), on: loop, files: disk, index: .memory(nil))
         }
         guard let cache = opened else { preconditionFailure("opening an empty cache hangs") }
         var configuration = RuntimeConfiguration()
