@@ -71,7 +71,7 @@ let package = Package(
             name: "FirstFrameTool",
             dependencies: [
                 "FeedVocabulary", "EventLoop", "FeedStrategy", "HTTPTransport", "MediaCache", "ResourceLoading",
-                "Playback", "FirstFrame", "FirstFrameFFmpeg", "Origin",
+                "Playback", "FirstFrame", "FirstFrameFFmpeg", "Origin", "Simulation",
             ], swiftSettings: strict),
         .executableTarget(
             name: "embed-example", dependencies: ["FirstFrame", "FirstFrameFFmpeg"], path: "Examples/Embed",

@@ -28,6 +28,11 @@ import Foundation
           firstframe cache clear [KEY]    removes everything, or one clip
               --keep N                      all but the N used last
           firstframe cache export KEY FILE
+          firstframe simulate             whole runtimes in virtual time, one a seed; every step is checked
+              --seeds N                     how many (default: 200);  --first N  from which on (default: 0)
+              --jobs N                      at a time (default: one a core)
+              --seed N                      this one, step by step;  --trace FILE  for Perfetto (Trace Event JSON)
+              --steps LIST                  with these of its user's steps only, such as 0,4,7
           firstframe help, firstframe version
 
         everywhere:
@@ -35,7 +40,7 @@ import Foundation
           --cache DIR                     cache directory (play, cache: $XDG_CACHE_HOME/firstframe; run, demo: an empty
                                           one; fetch: beside the output until it is whole)
 
-        exit status: 0 when all went well, 1 when something could not be played, 2 for a wrong command line or script,
+        exit status: 0 when all went well, 1 when something could not be played or a promise was broken, 2 for a wrong command line or script,
         130 when interrupted
         """
 
@@ -81,6 +86,10 @@ import Foundation
             case "cache":
                 let arguments = try Arguments(rest, options: ["cache", "keep"], flags: ["json"])
                 return try await CacheCommand(console: console).run(arguments)
+            case "simulate":
+                let arguments = try Arguments(
+                    rest, options: ["seeds", "first", "jobs", "seed", "trace", "steps"], flags: ["json", "quiet"])
+                return try await SimulateCommand(console: console).run(arguments)
             case "help", "--help", "-h":
                 console.say(help)
                 return 0

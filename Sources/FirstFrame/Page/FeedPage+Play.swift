@@ -176,10 +176,18 @@ extension FeedPage {
         (current, pendingPlay) = (play, nil)
         send(.firstFrame(play.metrics))
         // The host has its frame, and gets the time to show it before other work takes the cores.
-        tickTimer = loop.schedule(at: loop.now.advanced(by: Self.grace)) { [weak self] in
+        watch(after: Self.grace) { await $0.supply(play.clip) }
+    }
+
+    /// Does something about the play that goes on, unless it has ended by then.
+    private func watch(
+        after delay: Duration, _ body: @escaping @Sendable (isolated FeedPage) async -> Void
+    ) {
+        stopTicking()
+        tickTimer = loop.schedule(at: loop.now.advanced(by: delay)) { [weak self] in
             self?.assumeIsolated { page in
                 page.tickTimer = nil
-                page.chore { await $0.supply(play) }
+                page.chore(body)
             }
         }
     }
@@ -205,12 +213,12 @@ extension FeedPage {
         look = nil
     }
 
-    /// The entry on screen reads ahead, before everything else.
-    func supply(_ play: CurrentPlay) async {
-        await play.clip.reader.markPlayed()
-        await play.clip.reader.setPriority(.current)
-        await play.clip.reader.setReadAhead(runtime.configuration.readAhead)
-        await look(play.number)
+    /// What is on screen reads ahead, before everything else.
+    func supply(_ clip: OpenedClip) async {
+        await clip.reader.markPlayed()
+        await clip.reader.setPriority(.current)
+        await clip.reader.setReadAhead(runtime.configuration.readAhead)
+        await look(clip)
     }
 
     /// Splits the time to the first frame; what a spare engine did before the call costs the viewer nothing.
@@ -237,11 +245,14 @@ extension FeedPage {
     /// What the entry that plays has cost so far.
     public var currentMetrics: PlayMetrics? { current?.metrics }
 
-    /// Looks at the current entry's buffer, and again after a tick.
-    private func look(_ number: Int) async {
-        guard let play = current, play.number == number, machine.state == .sourced else { return }
-        let status = await play.clip.engine.status()
-        guard current?.number == number, machine.state == .sourced else { return }
+    /// The clip whose engine plays on this page, whichever page began it.
+    private var shown: OpenedClip? { current?.clip ?? carried?.play.clip }
+
+    /// Looks at the buffer of what plays, and again after a tick.
+    private func look(_ clip: OpenedClip) async {
+        guard shown?.engine === clip.engine, isOnTop else { return }
+        let status = await clip.engine.status()
+        guard shown?.engine === clip.engine, isOnTop else { return }
         current?.metrics.take(status)
         let seen = WatermarkGate.Playing(
             bufferedAhead: status.bufferedAhead, isComplete: status.isComplete, isFirstFrameShown: true,
@@ -249,14 +260,11 @@ extension FeedPage {
         (look, lookCount) = (seen, lookCount + 1)
         gate?.update(seen)
         replan()
-        stopTicking()
-        tickTimer = loop.schedule(at: loop.now.advanced(by: Self.tick)) { [weak self] in
-            self?.assumeIsolated { page in
-                page.tickTimer = nil
-                page.chore { await $0.look(number) }
-            }
-        }
+        watch(after: Self.tick) { await $0.look(clip) }
     }
+
+    /// The engine that plays.
+    package var currentEngine: (any PlayerEngine)? { shown?.engine }
 
     func stopTicking() { if let timer = tickTimer.take() { loop.cancel(timer) } }
 

@@ -86,6 +86,9 @@ public actor FeedPage {
 
     var choreCount: Int { chores.count }
 
+    /// Whether the page's strategies are at work.
+    var isOnTop: Bool { machine.state == .enabled || machine.state == .sourced }
+
     /// Starts a short task of the page; ``clear()`` waits for its end.
     func chore(_ body: @escaping @Sendable (isolated FeedPage) async -> Void) {
         let number = number()
@@ -161,7 +164,7 @@ public actor FeedPage {
                 try Self.ordered { () throws(PageMachine.Refusal) in try machine.setSources() }
             }
         }
-        guard machine.state == .enabled || machine.state == .sourced else {
+        guard isOnTop else {
             if play == nil, machine.state == .covering || machine.state == .covered { return }  // in the background
             throw FeedError.superseded
         }
@@ -265,7 +268,7 @@ public actor FeedPage {
             currentChanged()
             chore { page in
                 await kept.clip.engine.setSuspended(false)
-                await page.supply(kept)
+                await page.supply(kept.clip)
             }
         }
         replan()
@@ -274,7 +277,7 @@ public actor FeedPage {
 
     /// Gives the play away, so that another page goes on with it.
     func surrenderPlay() -> CarriedPlay? {
-        guard machine.state == .sourced || machine.state == .enabled else { return nil }
+        guard isOnTop else { return nil }
         if let carried = carried.take() { return carried }
         guard let play = current.take() else { return nil }
         stopTicking()
@@ -286,6 +289,8 @@ public actor FeedPage {
         guard let play else { return }
         if let old = carried { endSoon(old.play) }
         carried = play
+        currentChanged()
+        chore { await $0.supply(play.play.clip) }
     }
 
     // MARK: The list

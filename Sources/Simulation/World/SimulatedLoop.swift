@@ -117,6 +117,13 @@ package final class SimulatedLoop: LoopExecutor {
         return true
     }
 
+    /// Does something on the loop at this instant, before whatever is ready.
+    package func perform<Value>(_ body: () throws -> Value) rethrows -> Value {
+        state.withLock { $0.isRunning = true }
+        defer { state.withLock { $0.isRunning = false } }
+        return try body()
+    }
+
     /// Runs `body` on the loop, moving the clock until it returns.
     ///
     /// - Parameter limit: Virtual time after which the call counts as hanging.

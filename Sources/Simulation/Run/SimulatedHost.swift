@@ -1,0 +1,369 @@
+import EventLoop
+import FeedStrategy
+import FeedVocabulary
+import FirstFrame
+import Playback
+
+/// The host app of one simulated run: makes pages, does what the user does, and takes down what comes back.
+package actor SimulatedHost {
+    nonisolated let loop: SimulatedLoop
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+    let scenario: Scenario
+    private let network: SimulatedNetwork
+    private let library = ClipLibrary.shared
+    var runtime: FeedRuntime
+    var pages: [FeedPage?]
+    private var nextCall = 0
+    /// Calls that have not returned.
+    private var calls: [Int: Call] = [:]
+    private struct Call {
+        let name: String
+        let began: LoopInstant
+        /// When it has to be over.
+        var due: LoopInstant
+        var task: Task<Void, Never>?
+    }
+    /// Engines that the user paused, and the page that each belongs to.
+    private var paused: Set<ObjectIdentifier> = []
+    private var runningPreloads: [PageID: Set<EntryID>] = [:]
+    var guarantees = Guarantees()
+    var trace = SimulationTrace()
+    package internal(set) var operations: [String: Int] = [:]
+    private var versions: [Int: Int] = [:]
+    private(set) var isSuspended = false
+    private var pageNumbers = 0
+
+    init(scenario: Scenario, loop: SimulatedLoop, network: SimulatedNetwork, runtime: FeedRuntime, tracing: Bool) {
+        (self.scenario, self.loop, self.network, self.runtime) = (scenario, loop, network, runtime)
+        pages = Array(repeating: nil, count: scenario.pageCount)
+        trace.isOn = tracing
+    }
+
+    // MARK: Calls
+
+    /// Calls of the public API end within this: a server may stall for 15 s, four times without progress.
+    private static let longestCall = Duration.seconds(600)
+    /// What nothing on the network may hold up.
+    private static let promptCall = Duration.seconds(2)
+
+    func begin(_ step: UserStep) {
+        nextCall += 1
+        let number = nextCall
+        let name = step.name
+        operations[String(name.prefix { $0 != "(" }), default: 0] += 1
+        trace.note(loop.now, "user", name)
+        let limit = step.isPrompt ? Self.promptCall : Self.longestCall
+        calls[number] = Call(name: name, began: loop.now, due: loop.now.advanced(by: limit))
+        calls[number]?.task = loop.spawn { await self.carryOut(number, step) }
+    }
+
+    private func carryOut(_ number: Int, _ step: UserStep) async {
+        let outcome: String
+        do {
+            try await perform(step)
+            outcome = "done"
+        } catch {
+            outcome = "\(error)"
+        }
+        guard let call = calls.removeValue(forKey: number) else { return }
+        trace.note(call.began, "call", "\(call.name): \(outcome)", until: loop.now)
+    }
+
+    /// Calls that should be over by now.
+    func checkCalls() {
+        for (_, call) in calls.inOrder where call.due < loop.now {
+            guarantees.violated("\(call.name) has not returned after \(call.began.duration(to: loop.now))")
+        }
+    }
+    var openCalls: [String] { calls.inOrder.map(\.value.name) }
+
+    private func cancelNewest() {
+        guard let number = calls.keys.sorted().last(where: { calls[$0]?.name.hasPrefix("cancelNewest") == false }),
+            let call = calls[number]
+        else { return }
+        call.task?.cancel()
+        calls[number]?.due = min(call.due, loop.now.advanced(by: Self.promptCall))
+    }
+
+    // MARK: Pages
+
+    private func number(of page: UserStep.Page) -> Int {
+        switch page {
+        case .number(let number): return number
+        case .owner:
+            let owner = owner
+            return pages.firstIndex { $0 === owner && owner != nil } ?? 0
+        }
+    }
+
+    // What is asked of actors on the same loop, between two steps of it.
+
+    private var owner: FeedPage? {
+        guard let owner = runtime.coordinator.assumeIsolated({ $0.machine.owner }) else { return nil }
+        return pages.first { $0?.id == owner } ?? nil
+    }
+    private func audit(_ page: FeedPage) -> PageAudit { page.assumeIsolated { $0.audit } }
+    private func shownEngine(of page: FeedPage) -> (any PlayerEngine)? { page.assumeIsolated { $0.currentEngine } }
+    private func place(of entry: EntryID, on page: FeedPage) -> Int {
+        page.assumeIsolated { $0.entries.firstIndex(of: entry) ?? 0 }
+    }
+
+    private func page(_ reference: UserStep.Page) async throws -> FeedPage {
+        let number = number(of: reference)
+        if let page = pages[number] { return page }
+        var strategies: [Strategy] = [.preload(scenario.preload)]
+        if scenario.preRenders { strategies.append(.preRender) }
+        let page = try await runtime.makePage("P\(number)", strategies: strategies)
+        if let other = pages[number] { return other }
+        pages[number] = page
+        follow(page)
+        return page
+    }
+
+    /// Takes in what the page tells; the stream does not keep the page.
+    private func follow(_ page: FeedPage) {
+        let (id, events) = (page.id, page.events)
+        runningPreloads[id] = []
+        pageNumbers += 1
+        loop.spawn {
+            for await event in events { await self.heard(id, event) }
+        }
+    }
+
+    private func heard(_ page: PageID, _ event: PageEvent) {
+        if trace.isOn { trace.note(loop.now, page.name, event.line) }
+        switch event {
+        case .started(.preload, let entry, _):
+            if runningPreloads[page]?.insert(entry).inserted == false {
+                guarantees.violated("\(page) tells twice that the preload of \(entry) started")
+            }
+        case .stopped(.preload, let entry, _):
+            if runningPreloads[page]?.remove(entry) == nil {
+                guarantees.violated("\(page) tells that the preload of \(entry) stopped, which had not started")
+            }
+        case _: break
+        }
+    }
+
+    private func entry(_ clip: Int) throws -> FeedEntry {
+        FeedEntry(
+            try URLSource(url: library.clips[clip].url, cacheKey: library.clips[clip].key), id: EntryID("e\(clip)"))
+    }
+    private func entries(_ clips: [Int]) throws -> [FeedEntry] { try clips.map { try entry($0) } }
+
+    /// The entry at a place of a list that may have become shorter.
+    private func entry(_ page: FeedPage, at place: Int) throws -> EntryID {
+        let entries = page.assumeIsolated { $0.entries }
+        guard !entries.isEmpty else { return "nowhere" }
+        return entries[place % entries.count]
+    }
+
+    private func neighbour(_ page: FeedPage, _ distance: Int) -> EntryID {
+        let (entries, position, isPlaying) = page.assumeIsolated { ($0.entries, $0.position, $0.audit.hasCurrent) }
+        guard let position, let index = entries.firstIndex(of: position) else { return "nowhere" }
+        let place = isPlaying ? index + distance : index
+        return entries.indices.contains(place) ? entries[place] : "nowhere"
+    }
+
+    // MARK: Steps
+
+    private func perform(_ step: UserStep) async throws {
+        switch step {
+        case .enter(let page, let policy, let carrying):
+            let page = try await self.page(page)
+            try await runtime.enter(page, by: policy, carryingPlay: carrying)
+            if await page.entries.isEmpty { try await page.setSources(try entries(scenario.clips)) }
+        case .leave(let page): await clear(try await self.page(page), byLeaving: true)
+        case .clear(let page): await clear(try await self.page(page), byLeaving: false)
+        case .enable(let page): try await self.page(page).enable([.preload(scenario.preload), .preRender])
+        case .clearAll: await runtime.clearAll()
+        case .forget(let page): pages[number(of: page)] = nil
+        case .setSources(let page, let clips): try await self.page(page).setSources(try entries(clips))
+        case .addSources(let page, let clips): try await self.page(page).addSources(try entries(clips))
+        case .insert(let page, let clip, let place): try await self.page(page).insert([try entry(clip)], at: place)
+        case .remove(let page, let place):
+            let page = try await self.page(page)
+            try await page.remove(try entry(page, at: place))
+        case .move(let page, let from, let to):
+            let page = try await self.page(page)
+            try await page.move(try entry(page, at: from), to: to)
+        case .update(let page, let place, let clip):
+            let page = try await self.page(page)
+            let source = try self.entry(clip).source
+            try await page.update(FeedEntry(source, id: try entry(page, at: place)))
+        case .swipe(let page):
+            let page = try await self.page(page)
+            try await play(page, neighbour(page, 1))
+        case .swipeBack(let page):
+            let page = try await self.page(page)
+            try await play(page, neighbour(page, -1))
+        case .play(let page, let place):
+            let page = try await self.page(page)
+            try await play(page, try entry(page, at: place))
+        case .fling(let page, let count): try await fling(try await self.page(page), count)
+        case .willSelect(let page, let place):
+            let page = try await self.page(page)
+            try await page.willSelect(try entry(page, at: place))
+        case .take(let page, let deadline):
+            let page = try await self.page(page)
+            _ = await page.takePreRenderedEngine(
+                for: neighbour(page, 1), waitingAtMost: .milliseconds(deadline))
+        case .pause(let page): try await pause(page, true)
+        case .goOn(let page): try await pause(page, false)
+        case .suspend(let keeping):
+            isSuspended = true
+            await runtime.suspend(keepingEngines: keeping)
+        case .resume:
+            isSuspended = false
+            await runtime.resume()
+        case .cancelNewest: cancelNewest()
+        case .loseNetwork(let milliseconds):
+            await network.setDown(true)
+            try await loop.sleep(for: .milliseconds(milliseconds))
+            await network.setDown(false)
+        case .replaceOnServer(let clip): await replace(clip)
+        case .read(let clip, let offset, let count): try await read(clip, offset, count)
+        case .clearCache: await runtime.clearCache(keepingMostRecent: 1)
+        case .askStatistics: _ = await runtime.statistics()
+        case .rest(let milliseconds): try await rest(.milliseconds(milliseconds))
+        case .shutdown: await runtime.shutdown()
+        case .kill, .cutPower: break  // done to the host, not by it
+        }
+    }
+
+    private func play(_ page: FeedPage, _ entry: EntryID) async throws {
+        let engine = try await page.play(entry)
+        paused.remove(ObjectIdentifier(engine))
+    }
+
+    /// Swipes that don't wait for one another.
+    private func fling(_ page: FeedPage, _ count: Int) async throws {
+        for distance in 1...count {
+            let entry = neighbour(page, distance > 1 && count % 2 == 0 ? -1 : 1)
+            begin(.play(.number(number(of: .owner)), at: place(of: entry, on: page)))
+            try await loop.sleep(for: .milliseconds(30))
+        }
+    }
+
+    private func pause(_ page: UserStep.Page, _ isPaused: Bool) async throws {
+        let page = try await self.page(page)
+        guard let engine = shownEngine(of: page) else { return }
+        if isPaused {
+            paused.insert(ObjectIdentifier(engine))
+            try await engine.pause()
+        } else {
+            paused.remove(ObjectIdentifier(engine))
+            try await engine.play()
+        }
+    }
+
+    private func clear(_ page: FeedPage, byLeaving: Bool) async {
+        let life = audit(page).life
+        if byLeaving { await runtime.leave(page) } else { await page.clear() }
+        let audit = audit(page)
+        if audit.life == life, audit.state != .inactive {
+            guarantees.violated("\(page.id) is \(audit.state) after its clear has returned")
+        }
+    }
+
+    /// Encoded again: the file has another length and another validator.
+    private func replace(_ clip: Int) async {
+        let version = (versions[clip, default: 0] + 1) % library.clips[clip].versions.count
+        versions[clip] = version
+        await serve(clip)
+    }
+    func serve(_ clip: Int) async {
+        guard !scenario.deadClips.contains(clip) else { return }
+        let file = library.clips[clip]
+        let version = versions[clip, default: 0]
+        var resource = SimulatedNetwork.Resource(bytes: file.versions[version], validator: file.validator(version))
+        let next = (version + 1) % file.versions.count
+        resource.successors = [(file.versions[next], file.validator(next))]
+        await network.serve(file.url, resource)
+    }
+
+    private func read(_ clip: Int, _ offset: Int, _ count: Int) async throws {
+        let file = library.clips[clip]
+        let reader = try await runtime.open(try entry(clip).source)
+        do {
+            var position = Int64(offset)
+            var versions = Set(file.versions.indices)
+            for try await piece in reader.read(Int64(offset)..<Int64(offset + count)) {
+                versions = versions.filter { file.has(piece, at: position, version: $0) }
+                if versions.isEmpty { guarantees.violated("a read of clip \(clip) got bytes of no one version") }
+                position += Int64(piece.count)
+            }
+        } catch {
+            await reader.close()
+            throw error
+        }
+        await reader.close()
+    }
+
+    // MARK: What should be so when nothing happens
+
+    private func rest(_ duration: Duration) async throws {
+        let page = owner
+        let before = page.map(audit)
+        let engine = page.flatMap(shownEngine(of:))
+        let position = await engine?.status().position
+        let calls = nextCall
+        try await loop.sleep(for: duration)
+        guard let page, calls == nextCall, self.calls.count == 1, let before else { return }
+        let after = audit(page)
+        guard before.state == after.state, before.life == after.life else { return }
+        if let engine, let position, engine === shownEngine(of: page) {
+            let now = await engine.status()
+            let mayRun = after.state == .sourced || after.state == .enabled
+            let shouldStand = paused.contains(ObjectIdentifier(engine)) || !mayRun
+            if shouldStand, now.position != position {
+                guarantees.violated("\(page.id), which is \(after.state), plays on though it should stand still")
+            }
+            let isOver = now.position >= .seconds(SimulatedEngines.clipSeconds)
+            if scenario.mood == .calm, !shouldStand, now.position == position, !isOver, duration >= .seconds(8) {
+                guarantees.violated("\(page.id) plays nothing though nobody paused it")
+            }
+        }
+        if scenario.mood == .calm, duration >= .seconds(8), after.state == .sourced, after.hasCurrent {
+            guarantees.shouldBeReady(page, after, engineLimit: scenario.engineLimit, preRenders: scenario.preRenders)
+        }
+    }
+
+    // MARK: The end of a process
+
+    /// The process ends: the next one makes its pages anew.
+    func restart(_ runtime: FeedRuntime) {
+        self.runtime = runtime
+        forgetEverything()
+    }
+    func forgetEverything() {
+        pages = Array(repeating: nil, count: scenario.pageCount)
+        (paused, isSuspended) = ([], false)
+        guarantees.forgetPages()
+    }
+}
+
+extension UserStep {
+    /// Whether nothing on the network may hold it up.
+    fileprivate var isPrompt: Bool {
+        switch self {
+        case .leave, .clear, .clearAll, .suspend, .resume, .enter, .enable, .shutdown, .setSources, .addSources, .pause:
+            true
+        case .take, .forget, .insert, .remove, .move, .update, .swipe, .swipeBack, .fling, .play, .willSelect, .goOn,
+            .cancelNewest, .loseNetwork, .replaceOnServer, .read, .clearCache, .askStatistics, .rest, .kill, .cutPower:
+            false
+        }
+    }
+}
+
+extension PageEvent {
+    /// One line, the same for the same event.
+    fileprivate var line: String {
+        switch self {
+        case .firstFrame(let metrics):
+            "first frame of \(metrics.entry), \(metrics.servedAs), \(metrics.timeToFirstFrame)"
+        case .played(let metrics): "played \(metrics.entry), \(metrics.stallCount) stalls"
+        case _: String(describing: self)
+        }
+    }
+}
