@@ -86,7 +86,7 @@ struct Guarantees: Sendable {
         if audit.hasSpare != (audit.preRender == .ready), audit.state == .sourced {
             violated("\(id) has a spare engine: \(audit.hasSpare), its machine says \(audit.preRender ?? .empty)")
         }
-        if audit.state == .sourced { checkGate(id, audit, &known, isSameMachine) }
+        if audit.state == .sourced || audit.state == .enabled { checkGate(id, audit, &known, isSameMachine) }
         known.audit = audit
     }
 
