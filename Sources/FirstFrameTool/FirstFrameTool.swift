@@ -30,9 +30,12 @@ import Foundation
           firstframe cache export KEY FILE
           firstframe simulate             whole runtimes in virtual time, one a seed; every step is checked
               --seeds N                     how many (default: 200);  --first N  from which on (default: 0)
-              --jobs N                      at a time (default: one a core)
+              --jobs N                      at a time (default: one a core);  --unshrunk  failing seeds as they are
               --seed N                      this one, step by step;  --trace FILE  for Perfetto (Trace Event JSON)
               --steps LIST                  with these of its user's steps only, such as 0,4,7
+          firstframe stress               random calls from many tasks on real loop, server and engines
+              --pages N, --tasks N          how many (default: 200 and 16);  --seconds N  how long (default: 30)
+              --clips DIR                   as for the demo;  --seed N  of the calls (default: 1)
           firstframe help, firstframe version
 
         everywhere:
@@ -88,8 +91,13 @@ import Foundation
                 return try await CacheCommand(console: console).run(arguments)
             case "simulate":
                 let arguments = try Arguments(
-                    rest, options: ["seeds", "first", "jobs", "seed", "trace", "steps"], flags: ["json", "quiet"])
+                    rest, options: ["seeds", "first", "jobs", "seed", "trace", "steps"],
+                    flags: ["json", "quiet", "unshrunk"])
                 return try await SimulateCommand(console: console).run(arguments)
+            case "stress":
+                let arguments = try Arguments(
+                    rest, options: ["pages", "tasks", "seconds", "seed", "clips"], flags: ["json"])
+                return try await StressCommand(console: console).run(arguments)
             case "help", "--help", "-h":
                 console.say(help)
                 return 0

@@ -66,6 +66,10 @@ package actor ResourceLoaders {
 
     /// Resources that are open; 0 when nobody reads.
     package var openCount: Int { resources.count }
+    /// What open resources have pinned in the cache.
+    package var recordsInUse: [CacheRecord] {
+        resources.values.compactMap { $0.cached?.record }.sorted { $0.key.text < $1.key.text }
+    }
     /// Requests under way.
     package var fetchCount: Int { resources.values.reduce(0) { $0 + $1.fetches.count } }
 

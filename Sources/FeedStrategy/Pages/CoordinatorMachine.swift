@@ -121,7 +121,11 @@ package struct CoordinatorMachine: Hashable, Sendable {
         precondition(running == ticket, "\(ticket) arrives without running")
         guard !isStopped, !isWithdrawn, let page = ticket.goal.page else { return .superseded }
         if owner == page { return .stays }
-        if case .enter = ticket.goal, waiting != nil { return .superseded }
+        switch ticket.goal {
+        case .enter: if waiting != nil { return .superseded }
+        case .restore: if owner != nil { return .superseded }  // a page has enabled by itself meanwhile
+        case .settle: preconditionFailure("settling has no page to arrive at")
+        }
         precondition(owner == nil, "\(page) arrives while \(String(describing: owner)) owns")
         if stack.last == page {
             owner = page

@@ -26,6 +26,8 @@ package struct PageAudit: Hashable, Sendable {
     /// Limits of the gate in seconds.
     package var startLimit = 0.0, stopLimit = 0.0
 
+    package init() {}
+
     /// Whether nothing of the page is left: no task, engine, timer or work.
     package var isIdle: Bool {
         preloads == 0 && openings == 0 && !hasSpare && taken == 0 && starting == 0 && chores == 0 && !hasCurrent

@@ -77,7 +77,8 @@ extension FeedPage {
             case .ready: metrics.servedAs = .preRendered
             case .inFlight(let opening):
                 metrics.servedAs = .inFlight
-                try await finishOpening(opening)
+                playOpening = opening
+                try await finishOpening(opening, openings[opening]?.task)
             case .none:
                 metrics.preloadedBytes = await runtime.loaders.stored(source.resource, in: 0..<Int64.max)
                 guard number == playNumber else { throw FeedError.superseded }
@@ -86,7 +87,8 @@ extension FeedPage {
                     Opening(
                         entry: entry, priority: .current, readAhead: runtime.configuration.readAhead, play: number),
                     source, options ?? engineOptions)
-                try await finishOpening(opening)
+                playOpening = opening
+                try await finishOpening(opening, openings[opening]?.task)
             }
             return try await begin(number, source, metrics, calledAt)
         } catch {
@@ -137,9 +139,11 @@ extension FeedPage {
     }
 
     /// Waits for an opening that belongs to a play. The host's cancellation, or a newer play, ends it.
-    private func finishOpening(_ opening: Int) async throws {
-        guard let task = openings[opening]?.task else { preconditionFailure("an opening ended before it was awaited") }
-        playOpening = opening
+    ///
+    /// - Parameter task: The opening's, looked up before this call: a host's task may be suspended on its way here, and
+    ///   the opening may have ended by then.
+    private func finishOpening(_ opening: Int, _ task: Task<Void, any Error>?) async throws {
+        guard let task else { preconditionFailure("an opening without a task") }
         let readAhead = runtime.configuration.readAhead
         try await withTaskCancellationHandler {
             if let reader = openings[opening]?.reader {
@@ -156,7 +160,7 @@ extension FeedPage {
     private func begin(
         _ number: Int, _ source: URLSource, _ metrics: PlayMetrics, _ calledAt: LoopInstant
     ) async throws -> any PlayerEngine {
-        for (_, old) in endingPlays.inOrder { await old.clip.engine.setSuspended(true) }
+        for (_, engine) in leaving.inOrder { await engine.setSuspended(true) }
         guard let clip = starting[number] else { throw FeedError.superseded }
         try await clip.engine.play()
         var metrics = metrics
@@ -277,14 +281,13 @@ extension FeedPage {
     }
 
     func endSoon(_ play: CurrentPlay, after delay: Duration = .zero) {
-        let ending = number()
-        endingPlays[ending] = play
+        let number = number()
+        leaving[number] = play.clip.engine
         chore { page in
             if delay > .zero { try? await page.loop.sleep(for: delay) }
             var metrics = play.metrics
             metrics.take(await play.clip.engine.status())
-            await page.runtime.pool.releaseAndWait(play.clip.engine)
-            page.endingPlays[ending] = nil
+            await page.giveBack(number)
             page.send(.played(metrics))
             page.reportCacheFailure()
         }

@@ -209,7 +209,17 @@ extension FeedPage {
     }
 
     /// Gives an engine back; `clear()` waits for it.
-    func release(_ clip: OpenedClip) { chore { page in await page.runtime.pool.releaseAndWait(clip.engine) } }
+    func release(_ clip: OpenedClip) {
+        let number = number()
+        leaving[number] = clip.engine
+        chore { page in await page.giveBack(number) }
+    }
+
+    func giveBack(_ number: Int) async {
+        guard let engine = leaving[number] else { return }
+        await runtime.pool.releaseAndWait(engine)
+        leaving[number] = nil
+    }
 
     func reportCacheFailure() {
         chore { page in

@@ -13,7 +13,7 @@ public actor FeedPage {
     public nonisolated let id: PageID
     /// What happens on the page, in order, for one consumer; the oldest of more than 1,024 unread events are dropped.
     public nonisolated let events: EngineStream<PageEvent>
-    nonisolated let runtime: FeedRuntime
+    package nonisolated let runtime: FeedRuntime
     nonisolated var loop: any LoopExecutor { runtime.loop }
     /// The loop of the page's runtime.
     public nonisolated var unownedExecutor: UnownedSerialExecutor { runtime.loop.asUnownedSerialExecutor() }
@@ -23,6 +23,7 @@ public actor FeedPage {
     var sources: [EntryID: URLSource] = [:]
     private var strategies: [Strategy]
     private var clearing: Task<Void, Never>?
+    private var covering: Task<Void, Never>?
 
     // The strategies' machines; non-nil while they are enabled.
     package internal(set) var gate: WatermarkGate?
@@ -41,8 +42,8 @@ public actor FeedPage {
     var carried: CarriedPlay?
     /// Short tasks: ends of plays, looks at the buffer.
     private var chores: [Int: Task<Void, Never>] = [:]
-    /// Plays whose engines are still to be stopped, by chore: none may be heard when the next one begins.
-    var endingPlays: [Int: CurrentPlay] = [:]
+    /// Engines that are on their way back to the pool: none may be heard when the next play begins.
+    var leaving: [Int: any PlayerEngine] = [:]
     var announced: EntryID?
     private var nextNumber = 0
     var playNumber = 0
@@ -85,6 +86,8 @@ public actor FeedPage {
     }
 
     var choreCount: Int { chores.count }
+
+    var isClearing: Bool { clearing != nil }
 
     /// Whether the page's strategies are at work.
     var isOnTop: Bool { machine.state == .enabled || machine.state == .sourced }
@@ -156,8 +159,7 @@ public actor FeedPage {
     }
 
     /// The second half of a page switch: enabled again, with the remembered list at its remembered position.
-    func enter(carrying play: CarriedPlay?) async throws {
-        await clearing?.value
+    func enter(carrying play: CarriedPlay?) throws(FeedError) {
         if machine.state == .inactive {
             try beginLife(strategies)
             if !list.entries.isEmpty {
@@ -177,11 +179,13 @@ public actor FeedPage {
     ///
     /// A page that it covered stays covered until it is entered; ``FeedRuntime/leave(_:)`` brings it back.
     public func clear() async {
-        if let clearing { return await clearing.value }
-        guard machine.beginClear() else { return }
-        let task = loop.spawn { await self.endEverything() }
-        clearing = task
-        await task.value
+        await startClearing()?.value
+    }
+
+    /// From now on nothing begins on the page.
+    @discardableResult func startClearing() -> Task<Void, Never>? {
+        if machine.beginClear() { clearing = loop.spawn { await self.endEverything() } }
+        return clearing
     }
 
     private func endEverything() async {
@@ -190,6 +194,7 @@ public actor FeedPage {
         (gate, preload, preRender) = (nil, nil, nil)
         list.rest()
         await workEnds()
+        await covering?.value
         precondition(audit.isIdle, "\(id) is cleared while something of it is left: \(audit)")
         endLife()
     }
@@ -230,7 +235,18 @@ public actor FeedPage {
     /// and the page comes back at its entry.
     func cover(keepingPlay: Bool) async {
         await clearing?.value
-        guard machine.beginCover() else { return }
+        await startCovering(keepingPlay: keepingPlay)?.value
+    }
+
+    /// From now on nothing begins on the page.
+    @discardableResult func startCovering(keepingPlay: Bool) -> Task<Void, Never>? {
+        if machine.beginCover() { covering = loop.spawn { await self.rest(keepingPlay: keepingPlay) } }
+        return covering
+    }
+
+    private func rest(keepingPlay: Bool) async {
+        defer { covering = nil }
+        guard machine.state == .covering else { return }  // cleared before it had begun
         stopWork(.covered)
         stopTicking()
         let kept = keepingPlay ? current ?? carried?.play : nil
@@ -259,7 +275,7 @@ public actor FeedPage {
     /// The page is on top again: its list is set again, and what it played goes on.
     ///
     /// - Returns: Whether it was still covered; else nothing was done.
-    func uncover(carrying play: CarriedPlay?) -> Bool {
+    @discardableResult func uncover(carrying play: CarriedPlay?) -> Bool {
         guard machine.uncover() else { return false }
         makeMachines()
         if play != nil { endCurrent() }
@@ -275,14 +291,15 @@ public actor FeedPage {
         return true
     }
 
-    /// Gives the play away, so that another page goes on with it.
-    func surrenderPlay() -> CarriedPlay? {
+    /// Gives the play away, so that another page goes on with it, and begins nothing any more.
+    func surrenderPlay(whileCovering isCovered: Bool) -> CarriedPlay? {
         guard isOnTop else { return nil }
-        if let carried = carried.take() { return carried }
-        guard let play = current.take() else { return nil }
+        let given = carried.take() ?? current.take().map { CarriedPlay(play: $0, pool: runtime.pool) }
+        guard let given else { return nil }
         stopTicking()
         list.rest()
-        return CarriedPlay(play: play, pool: runtime.pool)
+        if isCovered { startCovering(keepingPlay: false) } else { startClearing() }
+        return given
     }
 
     private func adopt(_ play: CarriedPlay?) {

@@ -63,7 +63,7 @@ package actor FeedCoordinator {
         let departure = machine.depart(ticket)
         var carried: CarriedPlay?
         if carryingPlay, let owner = machine.owner, owner != page.id {
-            carried = await pages[owner]?.page?.surrenderPlay()
+            carried = await pages[owner]?.page?.surrenderPlay(whileCovering: departure.covers == owner)
         }
         for old in departure.clears {
             await pages[old]?.page?.clear()
@@ -84,17 +84,24 @@ package actor FeedCoordinator {
     }
 
     private func arrive(_ page: FeedPage, _ ticket: CoordinatorMachine.Ticket, _ carried: CarriedPlay?) async throws {
-        switch machine.arrive(ticket) {
-        case .superseded: throw machine.isStopped ? FeedError.stopped : FeedError.superseded
-        case .stays: try await page.enter(carrying: carried)
-        case .enables:
-            do { try await page.enter(carrying: carried) } catch {
-                machine.cleared(page.id)
-                throw error
-            }
-        case .uncovers: guard await page.uncover(carrying: carried) else { throw FeedError.superseded }
-        }
+        while await page.isClearing { await page.clear() }
+        try land(page, ticket, carried)
         if machine.isSuspended { await page.cover(keepingPlay: keepsPlays && suspensionKeepsEngines) }
+    }
+
+    /// Makes the page the owner and sets its strategies to work, with no suspension in which it could be left.
+    private func land(_ page: FeedPage, _ ticket: CoordinatorMachine.Ticket, _ carried: CarriedPlay?) throws(FeedError) {
+        let arrival = machine.arrive(ticket)
+        let landing = page.assumeIsolated { page -> Result<Void, FeedError> in
+            switch arrival {
+            case .superseded: .failure(FeedError.superseded)
+            case .stays, .enables: Result { () throws(FeedError) in try page.enter(carrying: carried) }
+            case .uncovers: page.uncover(carrying: carried) ? .success(()) : .failure(FeedError.superseded)
+            }
+        }
+        if case .failure = landing, arrival == .enables { machine.cleared(page.id) }
+        if machine.isStopped { throw .stopped }
+        try landing.get()
     }
 
     /// Clears a page; the one that it covered comes back.
@@ -171,7 +178,7 @@ package actor FeedCoordinator {
             if stands {
                 await page.cover(keepingPlay: keepsPlays && suspensionKeepsEngines)
             } else {
-                _ = await page.uncover(carrying: nil)
+                await page.uncover(carrying: nil)
             }
         }
         finish(ticket)

@@ -21,7 +21,7 @@ struct SimulateCommand {
         let count = UInt64(try arguments.number("seeds", in: 1...1e9) ?? 200)
         let cores = ProcessInfo.processInfo.activeProcessorCount
         let jobs = Int(try arguments.number("jobs", in: 1...256) ?? Double(cores))
-        return try many(first..<first + count, jobs: jobs)
+        return try many(first..<first + count, jobs: jobs, isShrinking: !arguments.has("unshrunk"))
     }
 
     private static func numbers(_ text: String) throws(UsageError) -> [Int] {
@@ -58,7 +58,7 @@ struct SimulateCommand {
 
     // MARK: Many seeds
 
-    private func many(_ seeds: Range<UInt64>, jobs: Int) throws -> Int32 {
+    private func many(_ seeds: Range<UInt64>, jobs: Int, isShrinking: Bool) throws -> Int32 {
         CrashNotes.install()
         let start = ContinuousClock.now
         let next = Atomic<UInt64>(seeds.lowerBound)
@@ -82,11 +82,12 @@ struct SimulateCommand {
         for line in result.lines(seconds: seconds) { console.say(line) }
         for (seed, violations) in result.failures {
             for violation in violations.prefix(3) { console.complain("seed \(seed): \(violation)") }
+            guard isShrinking else { continue }
             let steps = ScenarioShrinker(seed: seed).shrink()
             let list = steps.map(String.init).joined(separator: ",")
             console.complain("seed \(seed) fails still with \(steps.count) steps:")
             for (number, step) in zip(steps, Scenario(seed: seed).steps(numbered: steps)) {
-                console.complain("  \(number): after \(step.wait) ms, \(step.step.name)")
+                console.complain("  \(number): \(step.name)")
             }
             console.complain("replay it: firstframe simulate --seed \(seed) --steps \(list) --trace FILE")
         }

@@ -11,7 +11,8 @@ public struct EngineStream<Element: Sendable>: AsyncSequence, Sendable {
         /// The next element; `nil` at the end of the stream, or when the task is cancelled.
         public func next() async -> Element? { await channel.next() }
     }
-    /// An iterator. All iterators take from one stream, so use one.
+    /// An iterator. All iterators take from one stream: who asks later takes it over, and the wait of the one before ends
+    /// with `nil`, as when another page goes on with a play.
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(channel: channel) }
 }
 
@@ -65,14 +66,14 @@ package final class EngineChannel<Element: Sendable>: Sendable {
     func next() async -> Element? {
         let element = await withTaskCancellationHandler {
             await withCheckedContinuation { (waiter: CheckedContinuation<Element?, Never>) in
-                let answer = state.withLock { state -> Element?? in
-                    if !state.queue.isEmpty { return .some(state.queue.removeFirst()) }
-                    if state.isFinished || Task.isCancelled { return .some(nil) }
-                    precondition(state.waiter == nil, "one consumer a stream")
-                    state.waiter = waiter
-                    return nil
+                let (answer, overtaken) = state.withLock { state -> (Element??, CheckedContinuation<Element?, Never>?) in
+                    if !state.queue.isEmpty { return (.some(state.queue.removeFirst()), nil) }
+                    if state.isFinished || Task.isCancelled { return (.some(nil), nil) }
+                    defer { state.waiter = waiter }
+                    return (nil, state.waiter)
                 }
                 if let answer { waiter.resume(returning: answer) }
+                overtaken?.resume(returning: nil)
             }
         } onCancel: {
             state.withLock { $0.waiter.take() }?.resume(returning: nil)

@@ -5,7 +5,7 @@ package actor EnginePool {
     nonisolated private let loop: any LoopExecutor
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
     private let factory: any EngineFactory
-    package let limit: Int
+    package nonisolated let limit: Int
     /// Engines that exist, those being stopped included.
     package private(set) var liveCount = 0
     private var waiters: [(id: Int, continuation: CheckedContinuation<Void, any Error>)] = []

@@ -38,11 +38,14 @@ struct Guarantees: Sendable {
             }
             let audit = page.assumeIsolated { $0.audit }
             if pages[index]?.page != ObjectIdentifier(page) {
-                pages[index] = Page(page: ObjectIdentifier(page), audit: audit)
+                pages[index] = Page(page: ObjectIdentifier(page), audit: PageAudit())
             }
             if audit.state == .enabled || audit.state == .sourced {
                 owners += 1
                 if coordinator.owner != page.id { violated("\(page.id) is \(audit.state) and not the owner") }
+            }
+            if audit.state == .inactive, coordinator.stack.contains(page.id) {
+                violated("\(page.id) is inactive and still on the stack")
             }
             check(page.id, audit, index)
         }
@@ -92,10 +95,13 @@ struct Guarantees: Sendable {
 
     /// The rules of the watermark gate, from what the page was told of its play.
     private mutating func checkGate(_ id: PageID, _ audit: PageAudit, _ known: inout Page, _ isSameMachine: Bool) {
-        if !isSameMachine { known.isGateOpen = true }
+        if !isSameMachine { (known.isGateOpen, known.audit.look) = (true, nil) }
         if !audit.hasCurrent, !audit.hasCarried, !audit.isPlayPending {
-            known.isGateOpen = true
+            // It opens at the next plan: a page that has just given its play away makes none.
+            known.isGateOpen = audit.isGateOpen ?? true
         } else if let look = audit.look {
+            // The first look at a play finds the gate closed.
+            if known.audit.look == nil { known.isGateOpen = false }
             if look.isComplete {
                 known.isGateOpen = true
             } else if look.isStalled || look.bufferedAhead < .seconds(audit.stopLimit) {
@@ -109,7 +115,7 @@ struct Guarantees: Sendable {
         if audit.isGateOpen != known.isGateOpen {
             violated("the gate of \(id) is open: \(audit.isGateOpen ?? false), and should not be so: \(audit)")
         }
-        guard !known.isGateOpen else { return }
+        guard !known.isGateOpen, audit.hasCurrent || audit.hasCarried || audit.isPlayPending else { return }
         if audit.foreignPreloads > 0 { violated("\(id) preloads other entries though its gate is closed: \(audit)") }
         if audit.preRender == .opening, !audit.isAnnounced {
             violated("\(id) opens a spare engine though its gate is closed: \(audit)")
@@ -120,6 +126,10 @@ struct Guarantees: Sendable {
 
     /// Nothing went wrong for seconds, and all of the current entry is there: the next one is, too.
     mutating func shouldBeReady(_ page: FeedPage, _ audit: PageAudit, engineLimit: Int, preRenders: Bool) {
+        guard audit.hasCurrent else {
+            if !audit.hasCarried, audit.isGateOpen == false { violated("\(page.id) plays nothing and its gate is closed") }
+            return
+        }
         let (next, peek) = page.assumeIsolated { page in
             let next = page.list.upcoming.first
             return (next, next.map { page.peekPreRenderedEngine(for: $0) })

@@ -35,6 +35,7 @@ package struct MachineCoverage: Sendable {
     package mutating func saw(_ machine: String, _ from: String?, _ to: String) -> Bool {
         graphs[machine]?.states.insert(to)
         guard let from, from != to else { return true }
+        graphs[machine]?.states.insert(from)
         if graphs[machine]?.seen.contains([from, to]) == true { return true }
         guard let way = way(machine, from, to) else { return false }
         for (step, next) in zip(way, way.dropFirst()) { graphs[machine]?.seen.insert([step, next]) }

@@ -7,10 +7,11 @@ import Playback
 /// The host app of one simulated run: makes pages, does what the user does, and takes down what comes back.
 package actor SimulatedHost {
     nonisolated let loop: SimulatedLoop
+    nonisolated private let threads: SimulatedThreads
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
-    let scenario: Scenario
-    private let network: SimulatedNetwork
-    private let library = ClipLibrary.shared
+    nonisolated let scenario: Scenario
+    nonisolated private let network: SimulatedNetwork
+    nonisolated private let library = ClipLibrary.shared
     var runtime: FeedRuntime
     var pages: [FeedPage?]
     private var nextCall = 0
@@ -24,17 +25,16 @@ package actor SimulatedHost {
         var task: Task<Void, Never>?
     }
     /// Engines that the user paused, and the page that each belongs to.
-    private var paused: Set<ObjectIdentifier> = []
+    private var paused: [ObjectIdentifier: any PlayerEngine] = [:]
     private var runningPreloads: [PageID: Set<EntryID>] = [:]
     var guarantees = Guarantees()
     var trace = SimulationTrace()
     package internal(set) var operations: [String: Int] = [:]
     private var versions: [Int: Int] = [:]
-    private(set) var isSuspended = false
-    private var pageNumbers = 0
 
     init(scenario: Scenario, loop: SimulatedLoop, network: SimulatedNetwork, runtime: FeedRuntime, tracing: Bool) {
         (self.scenario, self.loop, self.network, self.runtime) = (scenario, loop, network, runtime)
+        threads = SimulatedThreads(loop: loop)
         pages = Array(repeating: nil, count: scenario.pageCount)
         trace.isOn = tracing
     }
@@ -54,17 +54,20 @@ package actor SimulatedHost {
         trace.note(loop.now, "user", name)
         let limit = step.isPrompt ? Self.promptCall : Self.longestCall
         calls[number] = Call(name: name, began: loop.now, due: loop.now.advanced(by: limit))
-        calls[number]?.task = loop.spawn { await self.carryOut(number, step) }
+        calls[number]?.task = threads.spawn { await self.carryOut(number, step) }
     }
 
-    private func carryOut(_ number: Int, _ step: UserStep) async {
-        let outcome: String
+    private nonisolated func carryOut(_ number: Int, _ step: UserStep) async {
         do {
             try await perform(step)
-            outcome = "done"
+            await returned(number, nil)
         } catch {
-            outcome = "\(error)"
+            await returned(number, error)
         }
+    }
+
+    private func returned(_ number: Int, _ error: (any Error)?) {
+        let outcome = error.map { "\($0)" } ?? "done"
         guard let call = calls.removeValue(forKey: number) else { return }
         trace.note(call.began, "call", "\(call.name): \(outcome)", until: loop.now)
     }
@@ -104,28 +107,28 @@ package actor SimulatedHost {
     }
     private func audit(_ page: FeedPage) -> PageAudit { page.assumeIsolated { $0.audit } }
     private func shownEngine(of page: FeedPage) -> (any PlayerEngine)? { page.assumeIsolated { $0.currentEngine } }
-    private func place(of entry: EntryID, on page: FeedPage) -> Int {
-        page.assumeIsolated { $0.entries.firstIndex(of: entry) ?? 0 }
-    }
 
-    private func page(_ reference: UserStep.Page) async throws -> FeedPage {
-        let number = number(of: reference)
-        if let page = pages[number] { return page }
+    private nonisolated func page(_ reference: UserStep.Page) async throws -> FeedPage {
+        let number = await number(of: reference)
+        if let page = await pages[number] { return page }
+        let runtime = await runtime
         var strategies: [Strategy] = [.preload(scenario.preload)]
         if scenario.preRenders { strategies.append(.preRender) }
         let page = try await runtime.makePage("P\(number)", strategies: strategies)
-        if let other = pages[number] { return other }
+        await took(page, number)
+        return page
+    }
+    private func took(_ page: FeedPage, _ number: Int) {
+        guard page.runtime === runtime else { return }  // its process has ended meanwhile
         pages[number] = page
         follow(page)
-        return page
     }
 
     /// Takes in what the page tells; the stream does not keep the page.
     private func follow(_ page: FeedPage) {
         let (id, events) = (page.id, page.events)
         runningPreloads[id] = []
-        pageNumbers += 1
-        loop.spawn {
+        threads.spawn {
             for await event in events { await self.heard(id, event) }
         }
     }
@@ -145,21 +148,21 @@ package actor SimulatedHost {
         }
     }
 
-    private func entry(_ clip: Int) throws -> FeedEntry {
+    private nonisolated func entry(_ clip: Int) throws -> FeedEntry {
         FeedEntry(
             try URLSource(url: library.clips[clip].url, cacheKey: library.clips[clip].key), id: EntryID("e\(clip)"))
     }
-    private func entries(_ clips: [Int]) throws -> [FeedEntry] { try clips.map { try entry($0) } }
+    private nonisolated func entries(_ clips: [Int]) throws -> [FeedEntry] { try clips.map { try entry($0) } }
 
     /// The entry at a place of a list that may have become shorter.
-    private func entry(_ page: FeedPage, at place: Int) throws -> EntryID {
-        let entries = page.assumeIsolated { $0.entries }
+    private nonisolated func entry(_ page: FeedPage, at place: Int) async -> EntryID {
+        let entries = await page.entries
         guard !entries.isEmpty else { return "nowhere" }
         return entries[place % entries.count]
     }
 
-    private func neighbour(_ page: FeedPage, _ distance: Int) -> EntryID {
-        let (entries, position, isPlaying) = page.assumeIsolated { ($0.entries, $0.position, $0.audit.hasCurrent) }
+    private nonisolated func neighbour(_ page: FeedPage, _ distance: Int) async -> EntryID {
+        let (entries, position, isPlaying) = (await page.entries, await page.position, await page.audit.hasCurrent)
         guard let position, let index = entries.firstIndex(of: position) else { return "nowhere" }
         let place = isPlaying ? index + distance : index
         return entries.indices.contains(place) ? entries[place] : "nowhere"
@@ -167,7 +170,7 @@ package actor SimulatedHost {
 
     // MARK: Steps
 
-    private func perform(_ step: UserStep) async throws {
+    private nonisolated func perform(_ step: UserStep) async throws {
         switch step {
         case .enter(let page, let policy, let carrying):
             let page = try await self.page(page)
@@ -177,46 +180,44 @@ package actor SimulatedHost {
         case .clear(let page): await clear(try await self.page(page), byLeaving: false)
         case .enable(let page): try await self.page(page).enable([.preload(scenario.preload), .preRender])
         case .clearAll: await runtime.clearAll()
-        case .forget(let page): pages[number(of: page)] = nil
+        case .forget(let page): await forget(page)
         case .setSources(let page, let clips): try await self.page(page).setSources(try entries(clips))
         case .addSources(let page, let clips): try await self.page(page).addSources(try entries(clips))
         case .insert(let page, let clip, let place): try await self.page(page).insert([try entry(clip)], at: place)
         case .remove(let page, let place):
             let page = try await self.page(page)
-            try await page.remove(try entry(page, at: place))
+            try await page.remove(await entry(page, at: place))
         case .move(let page, let from, let to):
             let page = try await self.page(page)
-            try await page.move(try entry(page, at: from), to: to)
+            try await page.move(await entry(page, at: from), to: to)
         case .update(let page, let place, let clip):
             let page = try await self.page(page)
             let source = try self.entry(clip).source
-            try await page.update(FeedEntry(source, id: try entry(page, at: place)))
+            try await page.update(FeedEntry(source, id: await entry(page, at: place)))
         case .swipe(let page):
             let page = try await self.page(page)
-            try await play(page, neighbour(page, 1))
+            try await play(page, await neighbour(page, 1))
         case .swipeBack(let page):
             let page = try await self.page(page)
-            try await play(page, neighbour(page, -1))
+            try await play(page, await neighbour(page, -1))
         case .play(let page, let place):
             let page = try await self.page(page)
-            try await play(page, try entry(page, at: place))
+            try await play(page, await entry(page, at: place))
         case .fling(let page, let count): try await fling(try await self.page(page), count)
         case .willSelect(let page, let place):
             let page = try await self.page(page)
-            try await page.willSelect(try entry(page, at: place))
+            try await page.willSelect(await entry(page, at: place))
         case .take(let page, let deadline):
             let page = try await self.page(page)
             _ = await page.takePreRenderedEngine(
-                for: neighbour(page, 1), waitingAtMost: .milliseconds(deadline))
+                for: await neighbour(page, 1), waitingAtMost: .milliseconds(deadline))
         case .pause(let page): try await pause(page, true)
         case .goOn(let page): try await pause(page, false)
         case .suspend(let keeping):
-            isSuspended = true
             await runtime.suspend(keepingEngines: keeping)
         case .resume:
-            isSuspended = false
             await runtime.resume()
-        case .cancelNewest: cancelNewest()
+        case .cancelNewest: await cancelNewest()
         case .loseNetwork(let milliseconds):
             await network.setDown(true)
             try await loop.sleep(for: .milliseconds(milliseconds))
@@ -231,38 +232,38 @@ package actor SimulatedHost {
         }
     }
 
-    private func play(_ page: FeedPage, _ entry: EntryID) async throws {
-        let engine = try await page.play(entry)
-        paused.remove(ObjectIdentifier(engine))
+    private nonisolated func play(_ page: FeedPage, _ entry: EntryID) async throws {
+        _ = try await page.play(entry)
     }
 
     /// Swipes that don't wait for one another.
-    private func fling(_ page: FeedPage, _ count: Int) async throws {
+    private nonisolated func fling(_ page: FeedPage, _ count: Int) async throws {
         for distance in 1...count {
-            let entry = neighbour(page, distance > 1 && count % 2 == 0 ? -1 : 1)
-            begin(.play(.number(number(of: .owner)), at: place(of: entry, on: page)))
+            let entry = await neighbour(page, distance > 1 && count % 2 == 0 ? -1 : 1)
+            let place = await page.entries.firstIndex(of: entry) ?? 0
+            await begin(.play(.number(await number(of: .owner)), at: place))
             try await loop.sleep(for: .milliseconds(30))
         }
     }
 
-    private func pause(_ page: UserStep.Page, _ isPaused: Bool) async throws {
+    private nonisolated func pause(_ page: UserStep.Page, _ isPaused: Bool) async throws {
         let page = try await self.page(page)
-        guard let engine = shownEngine(of: page) else { return }
-        if isPaused {
-            paused.insert(ObjectIdentifier(engine))
-            try await engine.pause()
-        } else {
-            paused.remove(ObjectIdentifier(engine))
-            try await engine.play()
-        }
+        if let engine = await page.currentEngine { try await pause(engine, isPaused) }
     }
+    /// On the loop, so that what is taken down and what is done have one order.
+    private func pause(_ engine: any PlayerEngine, _ isPaused: Bool) async throws {
+        paused[ObjectIdentifier(engine)] = isPaused ? engine : nil
+        if isPaused { try await engine.pause() } else { try await engine.play() }
+    }
+    private func note(violation text: String) { guarantees.violated(text) }
+    private func forget(_ page: UserStep.Page) { pages[number(of: page)] = nil }
 
-    private func clear(_ page: FeedPage, byLeaving: Bool) async {
-        let life = audit(page).life
+    private nonisolated func clear(_ page: FeedPage, byLeaving: Bool) async {
+        let life = await page.audit.life
         if byLeaving { await runtime.leave(page) } else { await page.clear() }
-        let audit = audit(page)
+        let audit = await page.audit
         if audit.life == life, audit.state != .inactive {
-            guarantees.violated("\(page.id) is \(audit.state) after its clear has returned")
+            await note(violation: "\(page.id) is \(audit.state) after its clear has returned")
         }
     }
 
@@ -282,7 +283,7 @@ package actor SimulatedHost {
         await network.serve(file.url, resource)
     }
 
-    private func read(_ clip: Int, _ offset: Int, _ count: Int) async throws {
+    private nonisolated func read(_ clip: Int, _ offset: Int, _ count: Int) async throws {
         let file = library.clips[clip]
         let reader = try await runtime.open(try entry(clip).source)
         do {
@@ -290,7 +291,7 @@ package actor SimulatedHost {
             var versions = Set(file.versions.indices)
             for try await piece in reader.read(Int64(offset)..<Int64(offset + count)) {
                 versions = versions.filter { file.has(piece, at: position, version: $0) }
-                if versions.isEmpty { guarantees.violated("a read of clip \(clip) got bytes of no one version") }
+                if versions.isEmpty { await note(violation: "a read of clip \(clip) got bytes of no one version") }
                 position += Int64(piece.count)
             }
         } catch {
@@ -315,7 +316,7 @@ package actor SimulatedHost {
         if let engine, let position, engine === shownEngine(of: page) {
             let now = await engine.status()
             let mayRun = after.state == .sourced || after.state == .enabled
-            let shouldStand = paused.contains(ObjectIdentifier(engine)) || !mayRun
+            let shouldStand = paused[ObjectIdentifier(engine)] != nil || !mayRun
             if shouldStand, now.position != position {
                 guarantees.violated("\(page.id), which is \(after.state), plays on though it should stand still")
             }
@@ -324,7 +325,7 @@ package actor SimulatedHost {
                 guarantees.violated("\(page.id) plays nothing though nobody paused it")
             }
         }
-        if scenario.mood == .calm, duration >= .seconds(8), after.state == .sourced, after.hasCurrent {
+        if scenario.mood == .calm, duration >= .seconds(8), after.state == .sourced {
             guarantees.shouldBeReady(page, after, engineLimit: scenario.engineLimit, preRenders: scenario.preRenders)
         }
     }
@@ -338,7 +339,7 @@ package actor SimulatedHost {
     }
     func forgetEverything() {
         pages = Array(repeating: nil, count: scenario.pageCount)
-        (paused, isSuspended) = ([], false)
+        paused = [:]
         guarantees.forgetPages()
     }
 }

@@ -112,7 +112,10 @@ package struct SimulationRun {
 
     private mutating func report() throws -> Report {
         for (number, step) in steps.enumerated() {
-            loop.advance(by: .milliseconds(step.wait))
+            switch step.wait {
+            case .milliseconds(let time): loop.advance(by: .milliseconds(time))
+            case .steps(let count): loop.advance(steps: count)
+            }
             try take(step.step)
             if number % Self.stepsBetweenDiskChecks == 0 { checkDisk() }
             loop.perform { [host] in host.assumeIsolated { $0.checkCalls() } }
@@ -145,7 +148,6 @@ package struct SimulationRun {
             loop.perform { [host] in host.assumeIsolated { $0.begin(step) } }
         case _: loop.perform { [host] in host.assumeIsolated { $0.begin(step) } }
         }
-        loop.runUntilIdle()
     }
 
     /// The old process is gone; the next one finds what the disk has.
@@ -164,7 +166,16 @@ package struct SimulationRun {
         let ended: Void? = try loop.run(within: Self.endLimit) { await runtime.shutdown() }
         if ended == nil { violated("the runtime does not end within \(Self.endLimit)") }
         loop.perform { [host] in host.assumeIsolated { $0.forgetEverything() } }
-        loop.advance(by: .seconds(1))
+        loop.advance(by: .milliseconds(100))  // the last files are closed
+        let sleepers = loop.perform { [host] in host.assumeIsolated { $0.openCalls.count(where: Self.sleeps) } }
+        if loop.timerCount > sleepers { violated("\(loop.timerCount - sleepers) timers are left after the shutdown") }
+        let left = loop.perform { [network] in network.assumeIsolated { $0.openCount + $0.waitingCount } }
+        if left != 0 { violated("\(left) requests are left after the shutdown") }
+    }
+
+    /// Whether the host itself waits in a call, and not the runtime.
+    private static func sleeps(_ call: String) -> Bool {
+        ["rest", "loseNetwork", "fling"].contains { call.hasPrefix($0) }
     }
 
     private mutating func end() throws {
@@ -173,7 +184,7 @@ package struct SimulationRun {
         try endProcess()
         loop.advance(by: .seconds(30))
         let open = loop.perform { [host] in host.assumeIsolated { $0.openCalls } }
-        let waiting = open.filter { !$0.hasPrefix("rest") && !$0.hasPrefix("loseNetwork") }
+        let waiting = open.filter { !Self.sleeps($0) }
         if !waiting.isEmpty { violated("calls that never return: \(waiting.joined(separator: ", "))") }
         let counts = engines.counts
         if counts.live != 0 { violated("\(counts.live) engines are left at the end") }
@@ -182,11 +193,6 @@ package struct SimulationRun {
         if let left = statistics, left.liveEngines + left.openResources + left.runningFetches > 0 {
             violated("left at the end: \(left)")
         }
-        let (exchanges, timers) = loop.perform { [network, loop] in
-            (network.assumeIsolated { $0.openCount }, loop.timerCount)
-        }
-        if exchanges != 0 { violated("\(exchanges) requests are left at the end") }
-        if open.isEmpty, timers != 0 { violated("\(timers) timers are left at the end") }
         for text in engines.wrongBytes { violated(text) }
     }
 
@@ -204,6 +210,15 @@ package struct SimulationRun {
             }
         }
         for text in wrong { violated(text) }
+        let missing = loop.perform { [cache, runtime] () -> [String] in
+            let used = runtime.loaders.assumeIsolated { $0.recordsInUse }
+            return cache.assumeIsolated { cache in
+                used.filter { cache.record(of: $0.key)?.id != $0.id }.map {
+                    "the cache dropped \($0.key), which is in use"
+                }
+            }
+        }
+        for text in missing { violated(text) }
     }
 
     private static func isTrue(_ record: CacheRecord, _ bytes: [UInt8]) -> Bool {

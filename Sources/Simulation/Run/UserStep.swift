@@ -39,8 +39,21 @@ extension UserStep {
 
 /// A step and how long after the step before it is done.
 package struct TimedStep: Hashable, Sendable {
-    package let wait: Int  // milliseconds
+    package enum Wait: Hashable, Sendable {
+        case milliseconds(Int)
+        /// Steps of the loop: the user acts in the middle of whatever goes on.
+        case steps(Int)
+    }
+    package let wait: Wait
     package let step: UserStep
+
+    /// One line for people.
+    package var name: String {
+        switch wait {
+        case .milliseconds(let time): "after \(time) ms, \(step.name)"
+        case .steps(let count): "after \(count) steps of the loop, \(step.name)"
+        }
+    }
 }
 
 /// The world and the user of one seed.
@@ -85,7 +98,7 @@ package struct Scenario: Sendable {
         preload = PreloadConfiguration(
             count: Int.random(in: 0...4, using: &random), size: [0, 20_000, 100_000, 800 * 1024].randomElement(using: &random)!,
             startBufferLimit: [3, 6, 15].randomElement(using: &random)!,
-            stopBufferLimit: [0.5, 2].randomElement(using: &random)!)
+            stopBufferLimit: [0.2, 2].randomElement(using: &random)!)
         preRenders = chance(0.85, &random)
         var network = NetworkWeather()
         if mood != .calm {
@@ -102,6 +115,7 @@ package struct Scenario: Sendable {
         var engines = EngineWeather()
         engines.openTime = .milliseconds(Int.random(in: 1...30, using: &random))
         engines.openJitter = .milliseconds(mood == .calm ? 5 : Int.random(in: 0...300, using: &random))
+        engines.longestStop = .milliseconds([0, 5, 60].randomElement(using: &random)!)
         engines.failureRate = mood == .rough ? 0.08 : mood == .usual ? 0.01 : 0
         engines.headBytes = [2_000, 16_000, 64_000].randomElement(using: &random)!
         self.engines = engines
@@ -122,10 +136,10 @@ package struct Scenario: Sendable {
         var steps: [TimedStep] = []
         // Most sessions begin as a host would; others with whatever comes.
         if chance(0.9, &random) {
-            steps.append(TimedStep(wait: 0, step: .enter(.number(0), .clear, carryingPlay: false)))
-            steps.append(TimedStep(wait: 100, step: .setSources(.number(0), clips)))
+            steps.append(TimedStep(wait: .milliseconds(0), step: .enter(.number(0), .clear, carryingPlay: false)))
+            steps.append(TimedStep(wait: .milliseconds(100), step: .setSources(.number(0), clips)))
             if mood == .calm || chance(0.5, &random) {
-                steps.append(TimedStep(wait: 300, step: .play(.number(0), at: 0)))
+                steps.append(TimedStep(wait: .milliseconds(300), step: .play(.number(0), at: 0)))
             }
         }
         for _ in 0..<Int.random(in: 10...34, using: &random) {
@@ -135,12 +149,13 @@ package struct Scenario: Sendable {
         return steps
     }
 
-    private static func wait(after step: UserStep, _ mood: Mood, _ random: inout SplitMix64) -> Int {
-        switch Int.random(in: 0..<10, using: &random) {
-        case 0, 1: 0
-        case 2...5: Int.random(in: 1...60, using: &random)
-        case 6...8: Int.random(in: 60...1_500, using: &random)
-        case _: Int.random(in: 1_500...6_000, using: &random)
+    private static func wait(after step: UserStep, _ mood: Mood, _ random: inout SplitMix64) -> TimedStep.Wait {
+        switch Int.random(in: 0..<16, using: &random) {
+        case 0..<7: .steps(Int.random(in: 0...30, using: &random))
+        case 7..<9: .steps(Int.random(in: 30...300, using: &random))
+        case 9..<12: .milliseconds(Int.random(in: 0...60, using: &random))
+        case 12..<15: .milliseconds(Int.random(in: 60...1_500, using: &random))
+        case _: .milliseconds(Int.random(in: 1_500...6_000, using: &random))
         }
     }
 

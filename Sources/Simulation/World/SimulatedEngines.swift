@@ -8,6 +8,8 @@ package struct EngineWeather: Sendable {
     package var openTime = Duration.milliseconds(10)
     /// Added to the time of one opening, at most.
     package var openJitter = Duration.zero
+    /// How long an engine takes to stop, at most: its thread ends a frame first.
+    package var longestStop = Duration.zero
     /// Of openings, 0 to 1, that the decoder refuses.
     package var failureRate = 0.0
     /// Bytes that an engine needs for its first frame.
@@ -76,6 +78,10 @@ package final class SimulatedEngines: EngineFactory {
             return (weather.openTime + .milliseconds(jitter), fails)
         }
     }
+    fileprivate func drawStop() -> Duration {
+        let most = Int(weather.longestStop.milliseconds)
+        return most > 0 ? .milliseconds(state.withLock { Int.random(in: 0...most, using: &$0.random) }) : .zero
+    }
     /// Compares what was read; narrows the versions that it may be of.
     fileprivate func check(_ name: String, _ bytes: [UInt8], at offset: Int64, _ versions: inout Set<Int>?) {
         guard let clip = library?.clip(at: name) else { return }
@@ -121,7 +127,8 @@ private actor SimulatedEngine: PlayerEngine {
             }
             guard readOffset > 0 else { throw PlaybackError.notMedia(name: input.name, reason: "no bytes") }
             let (time, fails) = engines.drawOpening()
-            try await loop.sleep(for: time)
+            // A decoder does not stop in the middle of a frame, whatever the task was told.
+            await loop.spawn { [loop] in try? await loop.sleep(for: time) }.value
             if fails { throw PlaybackError.decoding(name: input.name, reason: "simulated") }
             guard machine.opened() else { throw PlaybackError.stopped }
         } catch {
@@ -172,7 +179,7 @@ private actor SimulatedEngine: PlayerEngine {
             while isHeard, let input {
                 let length = max(1, input.reader.length ?? 1 << 20)
                 let time = Duration.seconds(SimulatedEngines.clipSeconds * Double(readOffset) / Double(length))
-                if clock.position(at: loop.now) + .seconds(1) < time {
+                if clock.position(at: loop.now) + .seconds(2) < time {
                     try await loop.sleep(for: .milliseconds(250))
                     continue
                 }
@@ -233,6 +240,8 @@ private actor SimulatedEngine: PlayerEngine {
         feeding?.cancel()
         await input?.reader.close()
         await feeding?.value
+        let time = engines.drawStop()
+        if time > .zero { await loop.spawn { [loop] in try? await loop.sleep(for: time) }.value }
         input = nil
         engines.count { $0.stopped += 1 }
     }

@@ -8,6 +8,8 @@ package final class SimulatedLoop: LoopExecutor {
     private enum Work {
         case job(UnownedJob)
         case body(@Sendable () -> Void)
+        /// Of a task that is not on the loop.
+        case foreign(UnownedJob, SimulatedThreads)
     }
     private struct State {
         var ready: [Work] = []
@@ -46,6 +48,9 @@ package final class SimulatedLoop: LoopExecutor {
         state.withLock { $0.ready.append(.job(job)) }
     }
     package func post(_ body: @escaping @Sendable () -> Void) { state.withLock { $0.ready.append(.body(body)) } }
+    fileprivate func enqueue(_ job: UnownedJob, of threads: SimulatedThreads) {
+        state.withLock { $0.ready.append(.foreign(job, threads)) }
+    }
     @discardableResult
     package func schedule(at due: LoopInstant, _ body: @escaping @Sendable () -> Void) -> LoopTimer {
         state.withLock { $0.timers.insert(at: due, body) }
@@ -71,27 +76,42 @@ package final class SimulatedLoop: LoopExecutor {
 
     /// Runs what is ready, and what that makes ready, without moving the clock.
     package func runUntilIdle() {
-        for _ in 0..<Self.largestTurn {
-            let (work, check) = state.withLock { state -> (Work?, (@Sendable () -> Void)?) in
-                guard !state.ready.isEmpty else {
-                    state.isRunning = false
-                    return (nil, nil)
-                }
-                let choice = Int.random(in: state.ready.indices, using: &state.order)
-                state.stepCount += 1
-                state.fingerprint = (state.fingerprint ^ UInt64(choice &+ state.ready.count &* 31)) &* 0x100_0000_01B3
-                state.isRunning = true
-                return (state.ready.remove(at: choice), state.afterStep)
-            }
-            switch work {
-            case nil: return
-            case .job(let job):
-                job.runSynchronously(isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
-            case .body(let body): body()
-            }
-            check?()
-        }
+        for _ in 0..<Self.largestTurn { guard runOne() else { return } }
         preconditionFailure("the loop spins without moving its clock")
+    }
+
+    /// - Returns: Whether there was a job to run.
+    private func runOne() -> Bool {
+        let (work, check) = state.withLock { state -> (Work?, (@Sendable () -> Void)?) in
+            guard !state.ready.isEmpty else {
+                state.isRunning = false
+                return (nil, nil)
+            }
+            let choice = Int.random(in: state.ready.indices, using: &state.order)
+            state.stepCount += 1
+            state.fingerprint = (state.fingerprint ^ UInt64(choice &+ state.ready.count &* 31)) &* 0x100_0000_01B3
+            state.isRunning = true
+            return (state.ready.remove(at: choice), state.afterStep)
+        }
+        switch work {
+        case nil: return false
+        case .job(let job):
+            job.runSynchronously(isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
+        case .body(let body): body()
+        case .foreign(let job, let threads):
+            state.withLock { $0.isRunning = false }
+            job.runSynchronously(on: threads.asUnownedTaskExecutor())
+            state.withLock { $0.isRunning = true }
+        }
+        check?()
+        return true
+    }
+
+    /// Runs that many jobs and timers, moving the clock to the next timer whenever nothing is ready: stops in the middle
+    /// of whatever goes on.
+    package func advance(steps: Int) {
+        for _ in 0..<steps where !runOne() { guard fireNext(until: now.advanced(by: .seconds(60))) else { break } }
+        state.withLock { $0.isRunning = false }
     }
 
     /// Moves the clock, running what becomes due on the way.
@@ -104,6 +124,11 @@ package final class SimulatedLoop: LoopExecutor {
 
     /// Goes to the next timer up to `end` and runs what it starts.
     private func step(until end: LoopInstant) -> Bool {
+        guard fireNext(until: end) else { return false }
+        runUntilIdle()
+        return true
+    }
+    private func fireNext(until end: LoopInstant) -> Bool {
         let (body, check) = state.withLock { state -> ((@Sendable () -> Void)?, (@Sendable () -> Void)?) in
             guard let due = state.timers.nextDue(), due <= end else { return (nil, nil) }
             state.now = max(state.now, due)
@@ -113,7 +138,6 @@ package final class SimulatedLoop: LoopExecutor {
         guard let body else { return false }
         body()
         check?()
-        runUntilIdle()
         return true
     }
 
@@ -141,5 +165,20 @@ package final class SimulatedLoop: LoopExecutor {
         let end = now.advanced(by: limit)
         while outcome.withLock({ $0 == nil }) { guard step(until: end) else { return nil } }
         return try outcome.withLock { $0 }?.get()
+    }
+}
+
+/// The threads of a host: tasks on it are not on the loop, so that each call into an actor of the loop, and each return,
+/// is a job of its own, with whatever else comes between.
+package final class SimulatedThreads: TaskExecutor {
+    private let loop: SimulatedLoop
+    package init(loop: SimulatedLoop) { self.loop = loop }
+
+    package func enqueue(_ job: consuming ExecutorJob) { loop.enqueue(UnownedJob(job), of: self) }
+
+    /// A task of the host.
+    @discardableResult
+    package func spawn(_ body: @escaping @Sendable () async -> Void) -> Task<Void, Never> {
+        Task(executorPreference: self, operation: body)
     }
 }

@@ -40,6 +40,8 @@ package actor SimulatedNetwork: Transport {
     package private(set) var requests: [HTTPRequest] = []
     /// Exchanges that have been neither read to the end nor cancelled.
     package private(set) var openCount = 0
+    /// Requests that wait for their answer.
+    package private(set) var waitingCount = 0
     /// Faults done so far.
     package private(set) var faultCounts: [NetworkFault: Int] = [:]
 
@@ -57,6 +59,8 @@ package actor SimulatedNetwork: Transport {
 
     package func start(_ request: HTTPRequest) async throws -> any HTTPExchange {
         requests.append(request)
+        waitingCount += 1
+        defer { waitingCount -= 1 }
         let fault = drawFault()
         try await loop.sleep(for: roundTrip + drawJitter())
         guard !isDown else { throw failure(7, "connection refused") }
@@ -135,18 +139,22 @@ package actor SimulatedNetwork: Transport {
         if let validator = resource.validator, fault != .withoutValidator {
             fields.append(("ETag", fault == .weakValidator ? "W/" + validator : validator))
         }
-        if fault == .encoded { fields.append(("Content-Encoding", "gzip")) }
+        var content = resource.bytes
+        if fault == .encoded {
+            fields.append(("Content-Encoding", "gzip"))
+            content = content.map { $0 ^ 0x5a }  // what it looks like to who takes it as it is
+        }
         let isCurrent = request.headers["If-Range"].map { $0 == resource.validator } ?? true
         let isWhole = fault == .wholeInstead || fault == .wholeWithoutLength
         guard let range = request.range, isCurrent, resource.supportsRanges, !isWhole else {
             if fault != .wholeWithoutLength { fields.append(("Content-Length", "\(length)")) }
-            return exchange(request, 200, fields, resource.bytes, trouble(fault, resource, length))
+            return exchange(request, 200, fields, content, trouble(fault, resource, length))
         }
         guard range.lowerBound < length else {
             return exchange(request, 416, [("Content-Range", "bytes */\(length)")], [])
         }
         let part = part(range.clamped(to: 0..<length), length, fault)
-        let body = Array(resource.bytes[Int(part.lowerBound)..<Int(part.upperBound)])
+        let body = Array(content[Int(part.lowerBound)..<Int(part.upperBound)])
         let total =
             switch fault {
             case .wrongTotal: "\(length + 7)"
