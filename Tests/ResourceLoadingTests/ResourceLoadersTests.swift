@@ -177,9 +177,9 @@ private struct World {
 @Suite("Answer judge") struct AnswerJudgeTests {
     private func judge(
         _ status: Int, _ fields: [(String, String)], requested: ByteRange = 5_000..<6_000,
-        known: ContentInformation? = nil
+        known: ContentInformation? = nil, storedEnd: Int64 = 0
     ) throws -> (AnswerJudge.Verdict, ContentInformation) {
-        try AnswerJudge(requested: requested, known: known, now: WallTime(secondsSince1970: 0))
+        try AnswerJudge(requested: requested, known: known, storedEnd: storedEnd, now: WallTime(secondsSince1970: 0))
             .judge(HTTPResponseHead(status: status, headers: HTTPHeaders(fields), url: "http://h/x"))
     }
 
@@ -205,6 +205,16 @@ private struct World {
         longer.length = 9_000
         #expect(try judge(416, [("Content-Range", "bytes */4000")], known: longer).0 == .changed)
         #expect(throws: FetchFailure.self) { try judge(416, [("Content-Range", "bytes */0")]) }  // INPUT-10
+    }
+    // Found by the simulation: a file was replaced between an answer without a validator and one without a length.
+    @Test("CACHE-5: bytes of an unnamed version are not joined with a named one of unknown length") func unnamed() throws
+    {
+        let known = ContentInformation(length: 9_000, contentType: nil, supportsRanges: true, validator: nil)
+        #expect(try judge(200, [("ETag", "\"2\"")], known: known, storedEnd: 500).0 == .changed)
+        #expect(try judge(200, [("ETag", "\"2\"")], known: known).0 == .body(at: 0, end: nil))  // nothing to join
+        #expect(try judge(200, [], known: known, storedEnd: 500).0 == .body(at: 0, end: nil))
+        let sameLength = [("ETag", "\"2\""), ("Content-Length", "9000")]
+        #expect(try judge(200, sameLength, known: known, storedEnd: 500).0 == .body(at: 0, end: 9_000))
     }
     @Test("HTTP-8, HTTP-10: other statuses and coded answers carry no media") func refused() {
         #expect(throws: FetchFailure.self) { try judge(202, []) }

@@ -130,7 +130,8 @@ struct AnswerJudge {
         if let old = known.validator, let new = information.validator, Self.isTag(old) == Self.isTag(new) {
             return old != new
         }
-        return false
+        // Nothing says that the bytes that are there are of this version, not even a length.
+        return storedEnd > 0 && known.validator == nil && information.validator != nil && information.length == nil
     }
 
     private func merged(_ information: ContentInformation) -> ContentInformation {

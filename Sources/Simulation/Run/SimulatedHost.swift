@@ -72,6 +72,8 @@ package actor SimulatedHost {
         trace.note(call.began, "call", "\(call.name): \(outcome)", until: loop.now)
     }
 
+    func saw(_ track: String, _ text: String) { trace.note(loop.now, track, text) }
+
     /// Calls that should be over by now.
     func checkCalls() {
         for (_, call) in calls.inOrder where call.due < loop.now {

@@ -65,6 +65,11 @@ package struct SimulationRun {
                 $0.setCapacity(scenario.diskCapacity)
             }
         }
+        if tracing {
+            loop.perform { [network, host] in
+                network.assumeIsolated { $0.observe { text in host.assumeIsolated { $0.saw("network", text) } } }
+            }
+        }
         _ = try loop.run { [host] in for clip in scenario.clips { await host.serve(clip) } }
         watch()
     }

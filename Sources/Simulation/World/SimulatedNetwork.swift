@@ -45,11 +45,15 @@ package actor SimulatedNetwork: Transport {
     /// Faults done so far.
     package private(set) var faultCounts: [NetworkFault: Int] = [:]
 
+    /// Told of each request when it is answered.
+    private var observer: (@Sendable (String) -> Void)?
+
     package init(loop: SimulatedLoop, roundTrip: Duration, bytesPerSecond: Int) {
         (self.loop, self.roundTrip, self.bytesPerSecond) = (loop, roundTrip, bytesPerSecond)
     }
 
     package func serve(_ url: String, _ resource: Resource) { resources[url] = resource }
+    package func observe(_ observer: (@Sendable (String) -> Void)?) { self.observer = observer }
     package func setDown(_ isDown: Bool) { self.isDown = isDown }
     package func setWeather(_ weather: NetworkWeather, seed: UInt64) {
         (self.weather, random) = (weather, SplitMix64(seed: seed))
@@ -63,6 +67,9 @@ package actor SimulatedNetwork: Transport {
         defer { waitingCount -= 1 }
         let fault = drawFault()
         try await loop.sleep(for: roundTrip + drawJitter())
+        observer?(
+            "GET \(request.url) \(request.range.map { "\($0)" } ?? "whole") \(request.headers["If-Range"] ?? "")"
+                + (isDown ? ", no network" : fault.map { ", \($0)" } ?? ""))
         guard !isDown else { throw failure(7, "connection refused") }
         if let fault { faultCounts[fault, default: 0] += 1 }
         switch fault {
