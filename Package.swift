@@ -101,6 +101,7 @@ let package = Package(
         tests(
             "FirstFrameTests",
             ["FirstFrame", "Simulation", "EventLoop", "FeedVocabulary", "Playback", "ResourceLoading", "TestSupport"]),
+        tests("SimulationTests", ["Simulation", "FeedStrategy", "EventLoop", "Playback"]),
         tests("FirstFrameToolTests", ["FirstFrameTool"]),
     ],
     swiftLanguageModes: [.v6]

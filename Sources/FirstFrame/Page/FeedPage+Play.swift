@@ -99,7 +99,8 @@ extension FeedPage {
     /// What a play that went wrong throws; strategies go on without it.
     private func failed(_ entry: EntryID, _ number: Int, _ error: any Error) -> any Error {
         if let clip = starting.removeValue(forKey: number) { release(clip) }
-        guard number == playNumber else { return error is CancellationError ? error : FeedError.superseded }
+        // Its opening was cancelled by the newer play, or by the page; the host's own task was not.
+        guard number == playNumber else { return Task.isCancelled ? CancellationError() : FeedError.superseded }
         pendingPlay = nil
         if !(error is CancellationError) { send(.playFailed(entry, "\(error)")) }
         replan()
