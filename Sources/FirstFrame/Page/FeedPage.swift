@@ -128,8 +128,11 @@ public actor FeedPage {
     public func enable(_ strategies: [Strategy]) async throws {
         try Self.validate(strategies)
         try beginLife(strategies)
-        if await runtime.coordinator.machine.isSuspended { await cover(keepingPlay: false) }
+        // In the background it stands still from the beginning.
+        if isRuntimeSuspended { await startCovering(keepingPlay: false)?.value }
     }
+
+    private var isRuntimeSuspended: Bool { runtime.coordinator.assumeIsolated { $0.machine.isSuspended } }
 
     /// Decides and registers without a suspension, so that no clear or other page comes between.
     private func beginLife(_ strategies: [Strategy]) throws(FeedError) {

@@ -43,6 +43,7 @@ struct Guarantees: Sendable {
             if audit.state == .enabled || audit.state == .sourced {
                 owners += 1
                 if coordinator.owner != page.id { violated("\(page.id) is \(audit.state) and not the owner") }
+                if coordinator.phase == .suspended { violated("\(page.id) is \(audit.state) in the background") }
             }
             if audit.state == .inactive, coordinator.stack.contains(page.id) {
                 violated("\(page.id) is inactive and still on the stack")

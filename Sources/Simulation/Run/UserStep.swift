@@ -144,12 +144,25 @@ package struct Scenario: Sendable {
         }
         for _ in 0..<Int.random(in: 10...34, using: &random) {
             let step = draw(mood, pages, clips, &random)
-            steps.append(TimedStep(wait: wait(after: step, mood, &random), step: step))
+            steps.append(TimedStep(wait: wait(&random), step: step))
+            if case .pause(let page) = step, chance(0.6, &random) { steps += away(from: page, pages, &random) }
         }
         return steps
     }
 
-    private static func wait(after step: UserStep, _ mood: Mood, _ random: inout SplitMix64) -> TimedStep.Wait {
+    /// Away from a page and back, and then a while without a call: what was paused has to be so still.
+    private static func away(from page: UserStep.Page, _ pages: Int, _ random: inout SplitMix64) -> [TimedStep] {
+        let other = UserStep.Page.number(Int.random(in: 0..<pages, using: &random))
+        let steps: [UserStep] =
+            chance(0.5, &random)
+            ? [.enter(other, .replaceSources, carryingPlay: false), .leave(other)]
+            : [.suspend(keepingEngines: true), .resume]
+        return steps.map { TimedStep(wait: .milliseconds(Int.random(in: 1...400, using: &random)), step: $0) }
+            + [TimedStep(wait: .milliseconds(100), step: .rest(milliseconds: 2_500))]
+            + [TimedStep(wait: .milliseconds(2_600), step: .askStatistics)]
+    }
+
+    private static func wait(_ random: inout SplitMix64) -> TimedStep.Wait {
         switch Int.random(in: 0..<16, using: &random) {
         case 0..<7: .steps(Int.random(in: 0...30, using: &random))
         case 7..<9: .steps(Int.random(in: 30...300, using: &random))
