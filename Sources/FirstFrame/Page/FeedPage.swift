@@ -180,10 +180,15 @@ public actor FeedPage {
     /// Ends all work of the page: preloads, spare and playing engines. When it returns nothing of the page runs and no
     /// event of it will come. The list and the position are remembered; bytes on disk stay. Idempotent.
     ///
-    /// A page that it covered stays covered until it is entered; ``FeedRuntime/leave(_:)`` brings it back.
+    /// A switch to it that waits or is under way throws ``FeedError/superseded``. A page that it covered stays covered until it is entered; ``FeedRuntime/leave(_:)`` brings it back.
     public func clear() async {
-        await startClearing()?.value
+        withdrawSwitches()
+        await endLife()
     }
+    private func withdrawSwitches() { runtime.coordinator.assumeIsolated { [id] in $0.withdrawSwitches(to: id) } }
+
+    /// The clear as part of a switch to another page.
+    func endLife() async { await startClearing()?.value }
 
     /// From now on nothing begins on the page.
     @discardableResult func startClearing() -> Task<Void, Never>? {
@@ -199,10 +204,10 @@ public actor FeedPage {
         await workEnds()
         await covering?.value
         precondition(audit.isIdle, "\(id) is cleared while something of it is left: \(audit)")
-        endLife()
+        becomeInactive()
     }
 
-    private func endLife() {
+    private func becomeInactive() {
         machine.endClear()
         runtime.coordinator.assumeIsolated { [id] in $0.cleared(id) }
         clearing = nil

@@ -66,7 +66,7 @@ package actor FeedCoordinator {
             carried = await pages[owner]?.page?.surrenderPlay(whileCovering: departure.covers == owner)
         }
         for old in departure.clears {
-            await pages[old]?.page?.clear()
+            await pages[old]?.page?.endLife()
             machine.cleared(old)  // a page that went away has nothing left to clear
         }
         if let deeper = departure.dropsPlay { await pages[deeper]?.page?.dropCoveredPlay() }
@@ -84,7 +84,7 @@ package actor FeedCoordinator {
     }
 
     private func arrive(_ page: FeedPage, _ ticket: CoordinatorMachine.Ticket, _ carried: CarriedPlay?) async throws {
-        while await page.isClearing { await page.clear() }
+        while await page.isClearing { await page.endLife() }
         try land(page, ticket, carried)
         if machine.isSuspended { await page.cover(keepingPlay: keepsPlays && suspensionKeepsEngines) }
     }
@@ -104,9 +104,13 @@ package actor FeedCoordinator {
         try landing.get()
     }
 
+    /// The host clears a page: its switches, waiting or under way, come to nothing.
+    func withdrawSwitches(to page: PageID) {
+        if let refused = machine.leaves(page) { answer(refused, .failure(FeedError.superseded)) }
+    }
+
     /// Clears a page; the one that it covered comes back.
     func leave(_ page: FeedPage) async {
-        if let refused = machine.leaves(page.id) { answer(refused, .failure(FeedError.superseded)) }
         await page.clear()
         guard let below = machine.restorable(), let restored = pages[below]?.page else { return }
         // Given up when another page is entered meanwhile.

@@ -25,7 +25,7 @@ final class DecodeSession {
     private let rotation: Int
     private var videoPackets = PacketQueue()
     private var audioPackets = PacketQueue()
-    private let packet = av_packet_alloc()
+    private let packet = ReusedPacket()
     private var isAtEnd = false
     private var isVideoDraining = false
     private var isAudioDraining = false
@@ -47,11 +47,6 @@ final class DecodeSession {
         frames = FrameMaker(target: options.pixelFormat)
         rotation = demuxer.video.map { Demuxer.rotation(of: $0) } ?? 0
         if options.startTime > .zero { try demuxer.seek(to: options.startTime) }
-    }
-
-    deinit {
-        var packet = packet
-        av_packet_free(&packet)
     }
 
     // MARK: First frame
@@ -132,7 +127,7 @@ final class DecodeSession {
 
     /// Reads one packet into its queue; false at the end of the file.
     private func readPacket() throws -> Bool {
-        guard let packet, !isAtEnd else { return false }
+        guard let packet = packet.pointer, !isAtEnd else { return false }
         guard try demuxer.read(packet) else {
             isAtEnd = true
             return false

@@ -37,3 +37,13 @@ struct PacketQueue: ~Copyable {
         }
     }
 }
+
+/// One packet, to be filled again and again; freed with its owner, also when that could not be made.
+struct ReusedPacket: ~Copyable {
+    let pointer = av_packet_alloc()
+
+    deinit {
+        var pointer = pointer
+        av_packet_free(&pointer)
+    }
+}

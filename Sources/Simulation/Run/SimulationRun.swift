@@ -252,6 +252,9 @@ package struct SimulationRun {
             for (fault, count) in network.assumeIsolated({ $0.faultCounts }) { report.faults[fault.rawValue] = count }
             for (fault, count) in disk.assumeIsolated({ $0.faultCounts }) { report.faults[fault.rawValue] = count }
         }
+        // What the loop and the network still call would keep the whole world.
+        loop.afterEachStep(nil)
+        loop.perform { [network] in network.assumeIsolated { $0.observe(nil) } }
         report.faults["decoderRefuses"] = engines.counts.failed
         return report
     }

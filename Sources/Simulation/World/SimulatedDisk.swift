@@ -22,7 +22,7 @@ package enum DiskFault: String, Hashable, Sendable, CaseIterable {
 package actor SimulatedDisk: FileSystem {
     nonisolated private let loop: SimulatedLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
-    private var files: [String: SimulatedFile] = [:]
+    private var files: [String: StoredFile] = [:]
     private var directories: Set<String> = ["/"]
     private var unsyncedNames: Set<String> = []
     /// Bytes that fit; further writes fail as on a full disk.
@@ -102,12 +102,12 @@ package actor SimulatedDisk: FileSystem {
 
     package func open(_ path: String, creating: Bool) async throws -> any OpenFile {
         try await call("open")
-        if let file = files[path] { return file }
+        if let file = files[path] { return SimulatedFile(file, disk: self) }
         guard creating else { throw missing(path, "open") }
-        let file = SimulatedFile(disk: self)
+        let file = StoredFile()
         files[path] = file
         unsyncedNames.insert(path)
-        return file
+        return SimulatedFile(file, disk: self)
     }
     package func stat(_ path: String) async throws -> FileStatus {
         try await call("stat")
@@ -149,9 +149,9 @@ package actor SimulatedDisk: FileSystem {
     }
 }
 
-/// One file of a simulated disk, with holes.
-private final class SimulatedFile: OpenFile {
-    private struct State {
+/// What the disk has of one file, with holes; the disk's own, while the names and the descriptors come and go.
+private final class StoredFile: Sendable {
+    struct State {
         var bytes: [UInt8] = []
         var written = ByteRangeSet()
         /// As it is after a power cut, but for luck.
@@ -159,53 +159,20 @@ private final class SimulatedFile: OpenFile {
         var unsynced = ByteRangeSet()
     }
     private static let pageBytes: Int64 = 4096
-    private let state = Lock(State())
-    private let disk: SimulatedDisk
-    init(disk: SimulatedDisk) { self.disk = disk }
+    let state = Lock(State())
 
     var length: Int64 { Int64(state.withLock { $0.bytes.count }) }
     var allocated: Int64 { state.withLock { $0.written.count } }
     var contents: [UInt8] { state.withLock { $0.bytes } }
-    var descriptor: Int32? { nil }
-    func read(at offset: Int64, count: Int) async throws -> [UInt8] {
-        try await disk.call("read")
-        return state.withLock { state in
-            let start = min(Int(offset), state.bytes.count)
-            return Array(state.bytes[start...].prefix(count))
-        }
-    }
-    func write(_ new: [UInt8], at offset: Int64) async throws {
-        try await disk.write()
-        let range = ByteRange(offset: offset, saturatingLength: Int64(new.count))
-        let growth = range.length - state.withLock { $0.written.overlap(with: range) }
-        guard await disk.hasRoom(for: growth) else { throw LoopError(code: -ENOSPC, call: "write") }
-        state.withLock { state in
-            Self.put(new[...], at: Int(offset), into: &state.bytes)
-            state.written.insert(range)
-            state.unsynced.insert(range)
-        }
-    }
-    private static func put(_ new: ArraySlice<UInt8>, at offset: Int, into bytes: inout [UInt8]) {
+
+    static func put(_ new: ArraySlice<UInt8>, at offset: Int, into bytes: inout [UInt8]) {
         let end = offset + new.count
         if bytes.count < end { bytes += [UInt8](repeating: 0, count: end - bytes.count) }
         bytes.withUnsafeMutableBytes { memory in
             new.withUnsafeBytes { UnsafeMutableRawBufferPointer(rebasing: memory[offset..<end]).copyMemory(from: $0) }
         }
     }
-    func sync() async throws {
-        // What is written during the sync is not part of it.
-        let (bytes, ranges) = state.withLock { ($0.bytes, $0.unsynced) }
-        try await disk.sync()
-        state.withLock { state in
-            for range in ranges.ranges where range.lowerBound < bytes.count {
-                let part = Int(range.lowerBound)..<min(Int(range.upperBound), bytes.count)
-                Self.put(bytes[part], at: part.lowerBound, into: &state.syncedBytes)
-                if state.bytes.count >= part.upperBound, state.bytes[part] == bytes[part] {
-                    state.unsynced.remove(range)
-                }
-            }
-        }
-    }
+
     /// - Returns: Pages that were kept, and pages that were lost.
     func loseWhatIsNotSynced(_ random: inout SplitMix64) -> (kept: Int, lost: Int) {
         var copy = random
@@ -223,15 +190,55 @@ private final class SimulatedFile: OpenFile {
                     counts.kept += 1
                 }
             }
-            // The length is the file system's own, and may be of before.
             (state.bytes, state.unsynced) = (state.syncedBytes, ByteRangeSet())
             return counts
         }
     }
+}
+
+/// One open file of a simulated disk.
+private final class SimulatedFile: OpenFile {
+    private let file: StoredFile
+    private let disk: SimulatedDisk
+    init(_ file: StoredFile, disk: SimulatedDisk) { (self.file, self.disk) = (file, disk) }
+
+    var descriptor: Int32? { nil }
+    func read(at offset: Int64, count: Int) async throws -> [UInt8] {
+        try await disk.call("read")
+        return file.state.withLock { state in
+            let start = min(Int(offset), state.bytes.count)
+            return Array(state.bytes[start...].prefix(count))
+        }
+    }
+    func write(_ new: [UInt8], at offset: Int64) async throws {
+        try await disk.write()
+        let range = ByteRange(offset: offset, saturatingLength: Int64(new.count))
+        let growth = range.length - file.state.withLock { $0.written.overlap(with: range) }
+        guard await disk.hasRoom(for: growth) else { throw LoopError(code: -ENOSPC, call: "write") }
+        file.state.withLock { state in
+            StoredFile.put(new[...], at: Int(offset), into: &state.bytes)
+            state.written.insert(range)
+            state.unsynced.insert(range)
+        }
+    }
+    func sync() async throws {
+        // What is written during the sync is not part of it.
+        let (bytes, ranges) = file.state.withLock { ($0.bytes, $0.unsynced) }
+        try await disk.sync()
+        file.state.withLock { state in
+            for range in ranges.ranges where range.lowerBound < bytes.count {
+                let part = Int(range.lowerBound)..<min(Int(range.upperBound), bytes.count)
+                StoredFile.put(bytes[part], at: part.lowerBound, into: &state.syncedBytes)
+                if state.bytes.count >= part.upperBound, state.bytes[part] == bytes[part] {
+                    state.unsynced.remove(range)
+                }
+            }
+        }
+    }
     func truncate(to length: Int64) async throws {
         try await disk.call("ftruncate")
-        state.withLock { state in
-            for bytes in [\State.bytes, \State.syncedBytes] {
+        file.state.withLock { state in
+            for bytes in [\StoredFile.State.bytes, \StoredFile.State.syncedBytes] {
                 let missing = Int(length) - state[keyPath: bytes].count
                 if missing < 0 { state[keyPath: bytes].removeLast(-missing) }
                 if missing > 0 { state[keyPath: bytes] += repeatElement(0, count: missing) }
@@ -242,8 +249,8 @@ private final class SimulatedFile: OpenFile {
     }
     func punchHole(_ range: ByteRange) async throws {
         try await disk.call("fallocate")
-        state.withLock { state in
-            for bytes in [\State.bytes, \State.syncedBytes] {
+        file.state.withLock { state in
+            for bytes in [\StoredFile.State.bytes, \StoredFile.State.syncedBytes] {
                 let part = range.clamped(to: 0..<Int64(state[keyPath: bytes].count))
                 state[keyPath: bytes].withUnsafeMutableBytes { memory in
                     _ = UnsafeMutableRawBufferPointer(rebasing: memory[Int(part.lowerBound)..<Int(part.upperBound)])
