@@ -4,11 +4,15 @@ SWIFT := swift
 FLAGS := --explicit-target-dependency-import-check error
 CLIPS := .demo/clips
 
-.PHONY: help build demo test test-threads fuzz bench lint format docs clean
+.PHONY: help build demo test simulate stress sanitize test-threads mutations fuzz bench lint format docs clean
 
 help:
 	@echo "make demo    build, make the clips once, run the two-tab demo (under four minutes after the build)"
 	@echo "make test    build and run all tests"
+	@echo "make simulate  SEEDS (10000) whole runtimes in virtual time, every promise checked after every step"
+	@echo "make stress  random calls from many tasks on the real thing, for SECONDS (30)"
+	@echo "make sanitize  a shorter stress under ThreadSanitizer, and under AddressSanitizer with leak checking"
+	@echo "make mutations  plants faults and fails when the simulation misses one (about ten minutes)"
 	@echo "make bench   hand-over and opening without a network between"
 	@echo "make fuzz    parsers of what servers say, under libFuzzer, for FUZZ_SECONDS (20)"
 	@echo "make lint    check formatting;  make format  apply it"
@@ -22,14 +26,41 @@ build:
 demo:
 	@.ci/packages demo
 	$(SWIFT) build -c release $(FLAGS) --product firstframe
-	@"$$($(SWIFT) build -c release --show-bin-path)/firstframe" demo --clips $(CLIPS)
+	@$(RELEASE) demo --clips $(CLIPS)
 
 test:
 	@.ci/packages test
 	$(SWIFT) build $(FLAGS) --build-tests
 	$(SWIFT) test --skip-build --disable-xctest
 
-# The concurrency of loop, transport, cache and pages under ThreadSanitizer.
+RELEASE = "$$($(SWIFT) build -c release --show-bin-path)/firstframe"
+
+SEEDS := 10000
+simulate:
+	@.ci/packages build
+	$(SWIFT) build -c release $(FLAGS) --product firstframe
+	@$(RELEASE) simulate --seeds $(SEEDS)
+
+SECONDS := 30
+stress:
+	@.ci/packages demo
+	$(SWIFT) build -c release $(FLAGS) --product firstframe
+	@$(RELEASE) stress --clips $(CLIPS) --seconds $(SECONDS)
+
+# Both build folders are their own: what is built with a sanitizer does not mix with what is not.
+sanitize:
+	@.ci/packages demo
+	$(SWIFT) build --sanitize=thread --scratch-path .build/thread --product firstframe
+	TSAN_OPTIONS=halt_on_error=1 .build/thread/debug/firstframe stress --clips $(CLIPS) --pages 50 --seconds 15
+	$(SWIFT) build --sanitize=address --scratch-path .build/address --product firstframe
+	ASAN_OPTIONS=detect_leaks=1 .build/address/debug/firstframe stress --clips $(CLIPS) --pages 50 --seconds 15
+	ASAN_OPTIONS=detect_leaks=1 .build/address/debug/firstframe simulate --seeds 300
+
+mutations:
+	@.ci/packages test
+	Tests/Mutations/run
+
+# The tests of loop, transport, cache and pages under ThreadSanitizer; slow.
 test-threads:
 	@.ci/packages test
 	$(SWIFT) test --disable-xctest --sanitize=thread --scratch-path .build/thread \
@@ -46,7 +77,8 @@ fuzz:
 bench:
 	@.ci/packages demo
 	$(SWIFT) build -c release $(FLAGS) --product firstframe
-	@"$$($(SWIFT) build -c release --show-bin-path)/firstframe" run Examples/hand-over.json5
+	@$(RELEASE) run Examples/hand-over.json5
+	@$(RELEASE) bench scale
 
 lint:
 	$(SWIFT) format lint --strict --recursive Package.swift Sources Tests Examples

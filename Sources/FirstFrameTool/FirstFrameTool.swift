@@ -36,6 +36,7 @@ import Foundation
           firstframe stress               random calls from many tasks on real loop, server and engines
               --pages N, --tasks N          how many (default: 200 and 16);  --seconds N  how long (default: 30)
               --clips DIR                   as for the demo;  --seed N  of the calls (default: 1)
+          firstframe bench scale          what pages, entries and switches cost as they become many
           firstframe help, firstframe version
 
         everywhere:
@@ -98,6 +99,8 @@ import Foundation
                 let arguments = try Arguments(
                     rest, options: ["pages", "tasks", "seconds", "seed", "clips"], flags: ["json"])
                 return try await StressCommand(console: console).run(arguments)
+            case "bench":
+                return try await BenchCommand(console: console).run(try Arguments(rest, options: [], flags: ["json"]))
             case "help", "--help", "-h":
                 console.say(help)
                 return 0

@@ -101,7 +101,8 @@ import Testing
         #expect(second.clears == [b, a])
     }
 
-    @Test("a page that is left while it is entered is not enabled, and the covered one may come back") func withdrawn() {
+    @Test("a page that is left while it is entered is not enabled, and the covered one may come back") func withdrawn()
+    {
         var machine = CoordinatorMachine()
         enter(a, .clear, &machine)
         let (ticket, _) = machine.request(.enter(b, .replaceSources))

@@ -33,6 +33,14 @@ import Testing
                 "{ pages: { A: { sources: [] } }, steps: [ { watch: -1 } ] }",
                 "line 1: \"watch\": -1.0 is out of range; allowed: 0.0 to 3600.0"
             ),
+            (
+                "{ pages: { A: { sources: [] } }, steps: [ { enter: \"A\", by: \"push\" } ] }",
+                "line 1: \"by\": \"push\" is none of \"clear\", \"replaceSources\""
+            ),
+            (
+                "{ pages: { A: { sources: [] } }, steps: [ { leave: \"A\", carryingPlay: true } ] }",
+                "line 1: \"steps\": a step has one of enter"
+            ),
             ("{ pages: {} , steps: [] }", "line 1: \"pages\": \"pages\" needs at least one page"),
             ("{ pages: { A: { sources: [] } } }", "line 1: the script: the key \"steps\" is missing"),
             ("{ // comment\n 'steps': [", "this [ has no matching ]"),

@@ -77,4 +77,21 @@ private let accessLevels: Set = ["public", "package", "internal", "private", "fi
             }
         }
     }
+
+    @Test("each planted fault still has its place in the sources") func mutations() throws {
+        let folder = root.appending(path: "Tests/Mutations")
+        let patches = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { $0.hasSuffix(".patch") }
+        #expect(patches.count >= 20)
+        for name in patches {
+            let lines = try String(contentsOf: folder.appending(path: name), encoding: .utf8)
+                .split(separator: "\n", omittingEmptySubsequences: false)
+            #expect(lines[0].hasPrefix("Planted fault: "), "\(name) says what it plants")
+            let file = try #require(lines.first { $0.hasPrefix("--- a/") }?.dropFirst(6))
+            let source = try String(contentsOf: root.appending(path: String(file)), encoding: .utf8)
+            for hunk in lines.split(whereSeparator: { $0.hasPrefix("@@") }).dropFirst() {
+                let before = hunk.filter { $0.hasPrefix(" ") || $0.hasPrefix("-") }.map { $0.dropFirst() }
+                #expect(source.contains(before.joined(separator: "\n") + "\n"), "\(name) does not apply any more")
+            }
+        }
+    }
 }

@@ -207,7 +207,8 @@ private struct World {
         #expect(throws: FetchFailure.self) { try judge(416, [("Content-Range", "bytes */0")]) }  // INPUT-10
     }
     // Found by the simulation: a file was replaced between an answer without a validator and one without a length.
-    @Test("CACHE-5: bytes of an unnamed version are not joined with a named one of unknown length") func unnamed() throws
+    @Test("CACHE-5: bytes of an unnamed version are not joined with a named one of unknown length") func unnamed()
+        throws
     {
         let known = ContentInformation(length: 9_000, contentType: nil, supportsRanges: true, validator: nil)
         #expect(try judge(200, [("ETag", "\"2\"")], known: known, storedEnd: 500).0 == .changed)

@@ -40,7 +40,8 @@ import Testing
         #expect(events.allSatisfy { $0["ph"] is String && $0["tid"] is Int })
     }
 
-    @Test("two hundred seeds meet each fault of the network and the disk, and each state of the machines") func coverage()
+    @Test("two hundred seeds meet each fault of the network and the disk, and each state of the machines")
+    func coverage()
         throws
     {
         var faults: Set<String> = []

@@ -90,7 +90,8 @@ package actor FeedCoordinator {
     }
 
     /// Makes the page the owner and sets its strategies to work, with no suspension in which it could be left.
-    private func land(_ page: FeedPage, _ ticket: CoordinatorMachine.Ticket, _ carried: CarriedPlay?) throws(FeedError) {
+    private func land(_ page: FeedPage, _ ticket: CoordinatorMachine.Ticket, _ carried: CarriedPlay?) throws(FeedError)
+    {
         let arrival = machine.arrive(ticket)
         let landing = page.assumeIsolated { page -> Result<Void, FeedError> in
             switch arrival {

@@ -16,7 +16,7 @@ struct Script: Sendable {
         let action: Action
     }
     enum Action: Sendable {
-        case enter(String)
+        case enter(String, by: TransitionPolicy, carryingPlay: Bool)
         /// The entry of that index, or the page's position.
         case play(Int?)
         case watch(seconds: Double)
@@ -25,6 +25,8 @@ struct Script: Sendable {
         case refresh([String])
         case loadMore([String])
         case leave(String)
+        case suspend(keepingEngines: Bool)
+        case resume
     }
 
     var network = Network()
@@ -94,16 +96,25 @@ struct Script: Sendable {
         }
     }
 
-    private static let stepNames = ["enter", "play", "watch", "swipe", "refresh", "loadMore", "leave"]
+    private static let stepNames = [
+        "enter", "play", "watch", "swipe", "refresh", "loadMore", "leave", "suspend", "resume",
+    ]
+    /// What may stand beside a step's name.
+    private static let stepOptions = ["swipe": ["seconds"], "enter": ["by", "carryingPlay"]]
 
     private static func step(_ value: Reader, pages: [String]) throws(ScriptError) -> Step {
-        let members = try value.object(allowed: stepNames + ["seconds"])
-        let seconds = try members["seconds"]?.number(in: 0...3600)
+        let members = try value.object(allowed: stepNames + stepOptions.values.flatMap { $0 }.sorted())
         guard let name = stepNames.first(where: { members[$0] != nil }), let argument = members[name],
-            members.count == (seconds == nil ? 1 : 2), seconds == nil || name == "swipe"
+            Set(members.keys).subtracting([name]).isSubset(of: stepOptions[name] ?? [])
         else {
             throw value.error(
-                "a step has one of \(stepNames.joined(separator: ", ")); swipe may have \"seconds\" beside it")
+                "a step has one of \(stepNames.joined(separator: ", ")); swipe may have \"seconds\" beside it, enter "
+                    + "\"by\" and \"carryingPlay\"")
+        }
+        let seconds = try members["seconds"]?.number(in: 0...3600)
+        func policy() throws(ScriptError) -> TransitionPolicy {
+            guard let value = members["by"] else { return .clear }
+            return TransitionPolicy(rawValue: try value.string(of: TransitionPolicy.allCases.map(\.rawValue))) ?? .clear
         }
         func page() throws(ScriptError) -> String {
             let name = try argument.string()
@@ -112,14 +123,21 @@ struct Script: Sendable {
             }
             return name
         }
+        func resume() throws(ScriptError) -> Action {
+            guard try argument.bool() else { throw argument.error("true is allowed") }
+            return .resume
+        }
         let action: Action =
             switch name {
-            case "enter": .enter(try page())
+            case "enter":
+                .enter(try page(), by: try policy(), carryingPlay: try members["carryingPlay"]?.bool() ?? false)
             case "play": .play(try argument.index())
             case "watch": .watch(seconds: try argument.number(in: 0...3600))
             case "swipe": .swipe(count: Int(try argument.number(in: -1000...1000)), seconds: seconds ?? 0)
             case "refresh": .refresh(try argument.strings())
             case "loadMore": .loadMore(try argument.strings())
+            case "suspend": .suspend(keepingEngines: try argument.string(of: ["keepEngines", "dropEngines"]) == "keepEngines")
+            case "resume": try resume()
             default: .leave(try page())
             }
         return Step(line: value.value.line, action: action)
@@ -159,6 +177,19 @@ struct Script: Sendable {
                 throw error("\(value.kind) stands where a text belongs")
             }
             return text
+        }
+        func string(of allowed: [String]) throws(ScriptError) -> String {
+            let text = try string()
+            guard allowed.contains(text) else {
+                throw error("\"\(text)\" is none of \(allowed.map { "\"\($0)\"" }.joined(separator: ", "))")
+            }
+            return text
+        }
+        func bool() throws(ScriptError) -> Bool {
+            guard case .bool(let bool) = value.content else {
+                throw error("\(value.kind) stands where true or false belongs")
+            }
+            return bool
         }
         func strings() throws(ScriptError) -> [String] {
             try list().map { value throws(ScriptError) in try value.string() }

@@ -26,7 +26,7 @@ struct ScriptRunner {
         let added = script.steps.flatMap { step -> [String] in
             switch step.action {
             case .refresh(let names), .loadMore(let names): names
-            case .enter, .play, .watch, .swipe, .leave: []
+            case .enter, .play, .watch, .swipe, .leave, .suspend, .resume: []
             }
         }
         let names = (script.pages.flatMap(\.sources) + added).filter { !$0.contains("://") }
@@ -146,11 +146,12 @@ struct ScriptRunner {
                 return page
             }
             switch step.action {
-            case .enter(let name):
+            case .enter(let name, let policy, let carrying):
                 guard let page = pages[name] else { continue }
                 open = name
-                console.say("  enter page \(name)")
-                try await runtime.enter(page.page)
+                let way = policy == .clear ? "" : " over the page before"
+                console.say("  enter page \(name)\(way)\(carrying ? ", with what plays" : "")")
+                try await runtime.enter(page.page, by: policy, carryingPlay: carrying)
                 if !page.isListed {
                     try await page.page.setSources(try entries(page.sources, step.line))
                     pages[name]?.isListed = true
@@ -188,7 +189,14 @@ struct ScriptRunner {
             case .leave(let name):
                 console.say("  leave page \(name)")
                 if let page = pages[name] { await runtime.leave(page.page) }
-                if open == name { open = "" }
+                open = await runtime.owner?.name ?? ""
+                if !open.isEmpty, open != name { console.say("  back on page \(open)") }
+            case .suspend(let keeping):
+                console.say("  in the background")
+                await runtime.suspend(keepingEngines: keeping)
+            case .resume:
+                console.say("  in the foreground")
+                await runtime.resume()
             }
         }
     }

@@ -66,7 +66,9 @@ struct SimulateCommand {
         DispatchQueue.concurrentPerform(iterations: jobs) { job in
             while true {
                 let seed = next.add(1, ordering: .relaxed).oldValue
-                guard seed < seeds.upperBound, !sum.withLock({ $0.failures.count >= Self.failuresShown }) else { return }
+                guard seed < seeds.upperBound, !sum.withLock({ $0.failures.count >= Self.failuresShown }) else {
+                    return
+                }
                 CrashNotes.running(seed, slot: job)
                 do {
                     let report = try SimulationRun.run(seed: seed)

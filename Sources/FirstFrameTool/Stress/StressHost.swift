@@ -90,7 +90,8 @@ actor StressHost {
     private nonisolated func carryOut(_ action: Action, _ seed: UInt64) async throws {
         var random = SplitMix64(seed: seed)
         // Most calls concern a few pages, as a user's do, so that they meet.
-        let page = try await page(Int.random(in: 0..<4, using: &random) == 0 ? nil : Int.random(in: 0..<4, using: &random), &random)
+        let page = try await page(
+            Int.random(in: 0..<4, using: &random) == 0 ? nil : Int.random(in: 0..<4, using: &random), &random)
         let clip = EntryID("clip\(Int.random(in: 1...Self.clipCount, using: &random))")
         switch action {
         case .enter: try await enter(page, .clear, false, &random)

@@ -66,7 +66,8 @@ package final class EngineChannel<Element: Sendable>: Sendable {
     func next() async -> Element? {
         let element = await withTaskCancellationHandler {
             await withCheckedContinuation { (waiter: CheckedContinuation<Element?, Never>) in
-                let (answer, overtaken) = state.withLock { state -> (Element??, CheckedContinuation<Element?, Never>?) in
+                let (answer, overtaken) = state.withLock {
+                    state -> (Element??, CheckedContinuation<Element?, Never>?) in
                     if !state.queue.isEmpty { return (.some(state.queue.removeFirst()), nil) }
                     if state.isFinished || Task.isCancelled { return (.some(nil), nil) }
                     defer { state.waiter = waiter }

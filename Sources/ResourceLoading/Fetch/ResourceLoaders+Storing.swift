@@ -43,7 +43,8 @@ extension ResourceLoaders {
     }
 
     private func storeHole(_ loading: LoadingResource, _ bytes: [UInt8], at hole: ByteRange) async throws {
-        let reading = loading.readers.inOrder.map(\.value).max { $0.priority < $1.priority }?.position ?? hole.lowerBound
+        let reading =
+            loading.readers.inOrder.map(\.value).max { $0.priority < $1.priority }?.position ?? hole.lowerBound
         if let cached = loading.cached {
             do {
                 // Out of the readers' sight before they leave the disk: a read that overlaps is done again.

@@ -59,7 +59,9 @@ struct Guarantees: Sendable {
             violated("the coordinator went from \(String(describing: phase)) to \(now)")
         }
         phase = now
-        if let owner = coordinator.owner, coordinator.stack.last != owner { violated("\(owner) owns, and is not on top") }
+        if let owner = coordinator.owner, coordinator.stack.last != owner {
+            violated("\(owner) owns, and is not on top")
+        }
         if Set(coordinator.stack).count != coordinator.stack.count { violated("a page is twice on the stack") }
     }
 
@@ -83,7 +85,8 @@ struct Guarantees: Sendable {
             _ = coverage.saw("gate", before, isOpen ? "open" : "closed")
         }
         if audit.state == .inactive, !audit.isIdle { violated("\(id) is inactive and has work: \(audit)") }
-        if audit.state == .covered, audit.preloads + audit.openings + audit.taken + audit.starting > 0 || audit.hasSpare {
+        if audit.state == .covered, audit.preloads + audit.openings + audit.taken + audit.starting > 0 || audit.hasSpare
+        {
             violated("\(id) is covered and its strategies work: \(audit)")
         }
         if audit.preloads > PreloadConfiguration.maximumInFlight { violated("\(id) has \(audit.preloads) preloads") }
@@ -128,7 +131,9 @@ struct Guarantees: Sendable {
     /// Nothing went wrong for seconds, and all of the current entry is there: the next one is, too.
     mutating func shouldBeReady(_ page: FeedPage, _ audit: PageAudit, engineLimit: Int, preRenders: Bool) {
         guard audit.hasCurrent else {
-            if !audit.hasCarried, audit.isGateOpen == false { violated("\(page.id) plays nothing and its gate is closed") }
+            if !audit.hasCarried, audit.isGateOpen == false {
+                violated("\(page.id) plays nothing and its gate is closed")
+            }
             return
         }
         let (next, peek) = page.assumeIsolated { page in

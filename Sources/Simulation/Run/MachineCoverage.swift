@@ -72,12 +72,14 @@ package struct MachineCoverage: Sendable {
         graphs.keys.sorted().map { name in
             guard let graph = graphs[name] else { return name }
             let all = graph.moves.flatMap { from, to in to.map { [from, $0] } }
-            let missing = (all.filter { !graph.seen.contains($0) }.map { "\($0[0]) → \($0[1])" }
+            let missing =
+                (all.filter { !graph.seen.contains($0) }.map { "\($0[0]) → \($0[1])" }
                 + graph.moves.keys.filter { !graph.states.contains($0) }).sorted()
             let named = missing.map { move in
                 Self.unreachable["\(name): \(move)"].map { "\(move) (unreachable: \($0))" } ?? move
             }
-            return "\(name): \(graph.states.count) of \(graph.moves.count) states, \(all.count - all.filter { !graph.seen.contains($0) }.count) of "
+            return
+                "\(name): \(graph.states.count) of \(graph.moves.count) states, \(all.count - all.filter { !graph.seen.contains($0) }.count) of "
                 + "\(all.count) moves" + (named.isEmpty ? "" : "; not seen: " + named.joined(separator: ", "))
         }
     }

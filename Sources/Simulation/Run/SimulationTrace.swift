@@ -14,7 +14,9 @@ package struct SimulationTrace: Hashable, Sendable {
     /// Whether anything is taken down; it costs time.
     package var isOn = false
 
-    mutating func note(_ time: LoopInstant, _ track: String, _ text: @autoclosure () -> String, until end: LoopInstant? = nil) {
+    mutating func note(
+        _ time: LoopInstant, _ track: String, _ text: @autoclosure () -> String, until end: LoopInstant? = nil
+    ) {
         guard isOn else { return }
         entries.append(
             Entry(time: time, duration: end.map { time.duration(to: $0) }, track: track, text: text()))

@@ -96,7 +96,8 @@ package struct Scenario: Sendable {
         roundTrip = .milliseconds(Int.random(in: 2...120, using: &random))
         bytesPerSecond = Int.random(in: 80_000...2_000_000, using: &random) * (mood == .calm ? 4 : 1)
         preload = PreloadConfiguration(
-            count: Int.random(in: 0...4, using: &random), size: [0, 20_000, 100_000, 800 * 1024].randomElement(using: &random)!,
+            count: Int.random(in: 0...4, using: &random),
+            size: [0, 20_000, 100_000, 800 * 1024].randomElement(using: &random)!,
             startBufferLimit: [3, 6, 15].randomElement(using: &random)!,
             stopBufferLimit: [0.2, 2].randomElement(using: &random)!)
         preRenders = chance(0.85, &random)

@@ -48,7 +48,9 @@ package struct ClipLibrary: Sendable {
     private static func bytes(count: Int, seed: UInt64) -> [UInt8] {
         var random = SplitMix64(seed: seed)
         return [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
-            for index in 0..<count { buffer.initializeElement(at: index, to: UInt8(truncatingIfNeeded: random.next() >> 32)) }
+            for index in 0..<count {
+                buffer.initializeElement(at: index, to: UInt8(truncatingIfNeeded: random.next() >> 32))
+            }
             initialized = count
         }
     }

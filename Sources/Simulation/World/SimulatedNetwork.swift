@@ -192,9 +192,10 @@ package actor SimulatedNetwork: Transport {
         let type = fields[0].1
         let head = "--simulated\r\nContent-Type: \(type)\r\nContent-Range: \(contentRange)\r\n\r\n"
         let whole = Array(head.utf8) + body + Array("\r\n--simulated--\r\n".utf8)
-        let outer = fields.dropFirst() + [
-            ("Content-Type", "multipart/byteranges; boundary=simulated"), ("Content-Length", "\(whole.count)"),
-        ]
+        let outer =
+            fields.dropFirst() + [
+                ("Content-Type", "multipart/byteranges; boundary=simulated"), ("Content-Length", "\(whole.count)"),
+            ]
         return exchange(request, 206, Array(outer), whole)
     }
 

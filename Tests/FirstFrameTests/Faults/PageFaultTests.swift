@@ -145,7 +145,8 @@ import Testing
         #expect(world.engines.counts.mostPlaying == 1, "seed \(seed)")
     }
 
-    @Test("PAGE-5: a late clear of one page leaves the other one alone; the first is rebuilt on return") func lateClear()
+    @Test("PAGE-5: a late clear of one page leaves the other one alone; the first is rebuilt on return")
+    func lateClear()
         throws
     {
         try withTwoPages { world, a, b, entries in
@@ -160,7 +161,7 @@ import Testing
                 #expect(world.engines.counts.playing == 1)
                 try await world.runtime.enter(a)
                 #expect(await a.entries == ["0", "1", "2", "3"])
-            #expect(await a.position == "1")
+                #expect(await a.position == "1")
                 _ = try await a.play("1")
                 try await world.loop.sleep(for: .seconds(3))
                 #expect(await a.peekPreRenderedEngine(for: "2") == .ready)
@@ -345,7 +346,8 @@ import Testing
         }
     }
 
-    @Test("background: nothing works and nothing is heard; engines are kept or dropped as the host chose",
+    @Test(
+        "background: nothing works and nothing is heard; engines are kept or dropped as the host chose",
         arguments: [true, false])
     func background(keepsEngines: Bool) throws {
         try withTwoPages { world, a, b, entries in

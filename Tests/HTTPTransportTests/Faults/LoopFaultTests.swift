@@ -40,7 +40,11 @@ import Testing
             try RawResponder { request in
                 switch request.number % 5 {
                 case 0: [.reset]
-                case 1: [.answer("200 OK", ["Content-Length: 30000"], Array(body[..<(request.number * 7 % 30_000)])), .reset]
+                case 1:
+                    [
+                        .answer("200 OK", ["Content-Length: 30000"], Array(body[..<(request.number * 7 % 30_000)])),
+                        .reset,
+                    ]
                 case 2: [.whole("200 OK", [], body), .reset]
                 case 3: [.whole("200 OK", [], body), .close]
                 case _: [.whole("200 OK", [], body)]
@@ -73,7 +77,9 @@ import Testing
         for server in servers { server.stop() }
     }
 
-    @Test("LOOP-1: transfers over TLS that are given up at any moment", .enabled(if: RealServer.Kind.nginxTLS.isInstalled))
+    @Test(
+        "LOOP-1: transfers over TLS that are given up at any moment", .enabled(if: RealServer.Kind.nginxTLS.isInstalled)
+    )
     func resetsOverTLS() async throws {
         let server = try RealServer(.nginxTLS)
         defer { server.stop() }
@@ -113,7 +119,8 @@ import Testing
         }
     }
 
-    @Test("LOOP-2: each event reaches its transfer though descriptor numbers repeat all the time") func shortConnections()
+    @Test("LOOP-2: each event reaches its transfer though descriptor numbers repeat all the time")
+    func shortConnections()
         async throws
     {
         let server = try RawResponder { request in
@@ -140,7 +147,8 @@ import Testing
         server.stop()
     }
 
-    @Test("LOOP-3, LOOP-4: a thousand transfers begun in one turn, and again from their answers, all end") func manyAtOnce()
+    @Test("LOOP-3, LOOP-4: a thousand transfers begun in one turn, and again from their answers, all end")
+    func manyAtOnce()
         async throws
     {
         let server = try RawResponder { request in [.whole("200 OK", [], Array(request.target.utf8))] }
@@ -208,7 +216,8 @@ import Testing
             func used() -> Int {
                 var usage = rusage()
                 getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
-                return usage.ru_utime.tv_sec * 1_000_000 + Int(usage.ru_utime.tv_usec) + usage.ru_stime.tv_sec * 1_000_000
+                return usage.ru_utime.tv_sec * 1_000_000 + Int(usage.ru_utime.tv_usec) + usage.ru_stime.tv_sec
+                    * 1_000_000
                     + Int(usage.ru_stime.tv_usec)
             }
             let before = used()
@@ -222,11 +231,13 @@ import Testing
         }
     }
 
-    @Test("LOOP-7: a shutdown in the middle of transfers and timers ends everything, 150 times") func shutdowns() async throws
+    @Test("LOOP-7: a shutdown in the middle of transfers and timers ends everything, 150 times") func shutdowns()
+        async throws
     {
         let body = Pattern.bytes(200_000)
         let server = try RawResponder { request in
-            request.number % 3 == 0 ? [.wait(seconds: 0.002), .whole("200 OK", [], body)] : [.whole("200 OK", [], body)]
+            request.number % 3 == 0
+                ? [.wait(seconds: 0.002), .whole("200 OK", [], body)] : [.whole("200 OK", [], body)]
         }
         for round in 0..<150 {
             let loop = try LoopThread()
@@ -248,7 +259,8 @@ import Testing
         server.stop()
     }
 
-    @Test("LOOP-10: the end closes idle connections to several hosts, and a new beginning works, 60 times") func restarts()
+    @Test("LOOP-10: the end closes idle connections to several hosts, and a new beginning works, 60 times")
+    func restarts()
         async throws
     {
         let servers = try (0..<3).map { _ in try RawResponder { _ in [.whole("200 OK", [], [1, 2, 3])] } }
