@@ -29,6 +29,17 @@ private struct Service { func urls(of key: CacheKey) async throws -> [MediaURL] 
 private func log(_ text: String) {}
 
 /// The second sample.
+private func pages(runtime: FeedRuntime, other: FeedPage, detail: FeedPage) async throws {
+    try await runtime.enter(other)  // another tab: the old one is cleared first, and remembers its list and position
+    try await runtime.enter(detail, by: .replaceSources, carryingPlay: true)  // over the tab, with what plays there
+    let same = try await detail.play("clip42")  // the same clip goes on, on the same engine
+    await runtime.leave(detail)  // the tab below owns the strategies again, at its place
+    await runtime.suspend()  // the app goes to the background: silent, nothing fetched
+    await runtime.resume()  // goes on, unless the viewer had paused
+    _ = same
+}
+
+/// The third sample.
 private func bytes(
     runtime: FeedRuntime, name: String, word: String, signed: String, backup: String, service: Service, parser: Parser,
     driveDelegate: any ResourceLoaderDelegate
@@ -66,7 +77,7 @@ private func bytes(
         let samples = readme.components(separatedBy: "```swift\n").dropFirst().map {
             lines($0.components(separatedBy: "```")[0])
         }
-        #expect(samples.count == 2)
+        #expect(samples.count == 3)
         for sample in samples {
             let body = sample.filter { !$0.hasPrefix("import ") }
             let from = try #require(code.firstIndex(of: body[0]))
