@@ -136,7 +136,8 @@ struct Script: Sendable {
             case "swipe": .swipe(count: Int(try argument.number(in: -1000...1000)), seconds: seconds ?? 0)
             case "refresh": .refresh(try argument.strings())
             case "loadMore": .loadMore(try argument.strings())
-            case "suspend": .suspend(keepingEngines: try argument.string(of: ["keepEngines", "dropEngines"]) == "keepEngines")
+            case "suspend":
+                .suspend(keepingEngines: try argument.string(of: ["keepEngines", "dropEngines"]) == "keepEngines")
             case "resume": try resume()
             default: .leave(try page())
             }
