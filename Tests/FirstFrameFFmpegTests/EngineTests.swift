@@ -203,4 +203,128 @@ private func allFrames() -> EngineOptions {
         let names = tasks.compactMap { try? String(contentsOfFile: "/proc/self/task/\($0)/comm", encoding: .utf8) }
         #expect(!names.contains { $0.hasPrefix("ff-decode") })
     }
+
+    // MARK: Seeking
+
+    @Test(
+        "a seek gives the frame of its time, bit-exact, and those after it", arguments: ["first.mp4", "last.mp4"],
+        [0, 700, 1_033, 1_960])
+    func seek(name: String, milliseconds: Int) async throws {
+        try await withPage([name], options: allFrames()) { page, _, folder in
+            let rate = name == "first.mp4" ? 30 : 25
+            let wanted = try reference(folder + "/" + name)
+            let engine = try await page.play(EntryID(name))
+            let frames = engine.frames.makeAsyncIterator()
+            let before = await frames.next()
+            #expect(before?.presentationTime == .zero)
+            try await engine.pause()
+            try await engine.seek(to: .milliseconds(milliseconds))
+            // Frames of the old place that were on their way to the consumer may come first; none comes after.
+            let number = milliseconds * rate / 1_000
+            var times: [Duration] = []
+            var first: VideoFrame?
+            try await engine.play()
+            while let frame = await frames.next() {
+                if first == nil, frame.presentationTime < .seconds(number) / rate - .milliseconds(1) { continue }
+                if first == nil { first = frame }
+                times.append(frame.presentationTime)
+            }
+            let size = wanted.count / (rate * 2)
+            let picture = Data(try #require(first).packedBytes())
+            #expect(picture == wanted[(number * size)..<((number + 1) * size)], "frame \(number)")
+            #expect(times.count == rate * 2 - number)
+            #expect(times == times.sorted())
+        }
+    }
+
+    @Test("a paused engine shows the new place and stays paused; the clock is there") func seekPaused() async throws {
+        try await withPage(["first.mp4"]) { page, _, _ in
+            let engine = try await page.play("first.mp4")
+            try await engine.pause()
+            try await engine.seek(to: .milliseconds(1_500))
+            try await Task.sleep(for: .milliseconds(300))
+            #expect(await engine.status().position == .milliseconds(1_500))
+            var latest: Duration?
+            let frames = engine.frames.makeAsyncIterator()
+            while latest != .milliseconds(1_500) { latest = await frames.next()?.presentationTime }
+            try await engine.play()
+            for await event in engine.events { if event == .ended { break } }
+            await #expect(throws: PlaybackError.wrongState(call: "seek", state: "ended")) {
+                try await engine.seek(to: .zero)
+            }
+        }
+    }
+
+    @Test("of seeks in a row the newest is carried out, the others say so; beyond the end is the end") func seeks()
+        async throws
+    {
+        try await withPage(["first.mp4"]) { page, _, _ in
+            let engine = try await page.play("first.mp4")
+            let consumer = Task { for await _ in engine.frames {} }
+            let outcomes = await withTaskGroup(of: String.self) { group in
+                for number in 0..<20 {
+                    group.addTask {
+                        do {
+                            try await engine.seek(to: .milliseconds(number * 90))
+                            return "done"
+                        } catch { return "\(error)" }
+                    }
+                }
+                return await group.reduce(into: [String: Int]()) { $0[$1, default: 0] += 1 }
+            }
+            #expect((outcomes["done"] ?? 0) >= 1)
+            #expect(outcomes.values.reduce(0, +) == 20 && outcomes.count <= 2, "\(outcomes)")
+            try await engine.seek(to: .seconds(90))
+            for await event in engine.events { if event == .ended { break } }
+            await consumer.value
+        }
+    }
+
+    @Test("PAGE-2: what seeks when its page is left starts nowhere; a stop ends the seek") func leftDuringSeek() async throws {
+        try await withPage(["first.mp4"]) { page, runtime, _ in
+            for delay in 0..<12 {
+                try await runtime.enter(page)
+                let engine = try await page.play("first.mp4")
+                let seek = Task { try await engine.seek(to: .milliseconds(1_700)) }
+                try await Task.sleep(for: .microseconds(delay * 150))
+                await runtime.leave(page)
+                switch await seek.result {
+                case .success: break
+                case .failure(let error): #expect(error as? PlaybackError == .stopped)
+                }
+                #expect(await runtime.statistics().liveEngines == 0)
+            }
+        }
+    }
+
+    @Test("PAGE-9: a pause, or a stop, while bytes are missing stays one when they come") func pausedWhileBuffering()
+        async throws
+    {
+        let folder = try await Stage.shared.clips()
+        let loop = try LoopThread()
+        // The first frame comes soon, the rest of the clip in seconds.
+        let shape = NetworkShape(roundTrip: .milliseconds(5), bitsPerSecond: 400_000)
+        let origin = try await OriginServer.start(folder: folder, shape: shape, on: loop)
+        let cache = FileManager.default.temporaryDirectory.path() + "/ff-cache-\(UUID().uuidString)"
+        var configuration = RuntimeConfiguration()
+        configuration.cacheDirectory = cache
+        let runtime = try await FeedRuntime.start(engines: FFmpegEngines(), configuration: configuration)
+        let page = try await runtime.makePage("page", strategies: [])
+        try await runtime.enter(page)
+        try await page.setSources([FeedEntry(try URLSource(url: origin.baseURL + "/first.mp4"), id: "a")])
+        let engine = try await page.play("a")
+        #expect(await !engine.status().isComplete)
+        try await engine.pause()
+        let position = await engine.status().position
+        while await !engine.status().isComplete { try await Task.sleep(for: .milliseconds(20)) }
+        try await Task.sleep(for: .milliseconds(300))
+        #expect(await engine.status().position == position)  // the buffer has filled, and it stands still
+        await engine.stop()
+        try await Task.sleep(for: .milliseconds(100))
+        await #expect(throws: PlaybackError.stopped) { try await engine.play() }
+        await runtime.shutdown()
+        await origin.stop()
+        loop.stop()
+        try? FileManager.default.removeItem(atPath: cache)
+    }
 }

@@ -31,6 +31,8 @@ final class DecodeSession {
     private var isAudioDraining = false
     /// The held frame is decoded again when play begins, and not shown twice.
     private var skipsFrameAt: Duration?
+    /// After a seek: what is over by then is decoded and not shown.
+    private var discardsUntil: Duration?
 
     var hasVideo: Bool { videoDecoder != nil }
     var hasAudio: Bool { audioDecoder != nil }
@@ -88,6 +90,21 @@ final class DecodeSession {
         return max(.zero, duration(first.pointee.pts, audio.pointee.time_base))
     }
 
+    /// Goes to the key frame before `time`, and shows nothing that is over by then.
+    func seek(to time: Duration) throws {
+        videoDecoder?.flush()
+        audioDecoder?.flush()
+        videoPackets = PacketQueue()
+        audioPackets = PacketQueue()
+        (isAtEnd, isVideoDraining, isAudioDraining, skipsFrameAt) = (false, false, false, nil)
+        discardsUntil = time
+        try demuxer.seek(to: time)
+    }
+
+    private func isDiscarded(_ time: Duration, _ duration: Duration) -> Bool {
+        discardsUntil.map { time + max(duration, .microseconds(1)) <= $0 } ?? false
+    }
+
     // MARK: Steps
 
     func videoStep() throws -> Step {
@@ -97,6 +114,7 @@ final class DecodeSession {
                 skipsFrameAt = nil
                 return .progressed
             }
+            if isDiscarded(frame.presentationTime, frame.duration) { return .progressed }
             return .video(frame)
         }
         if isVideoDraining { return .videoEnded }
@@ -114,7 +132,10 @@ final class DecodeSession {
         let buffer = try audioDecoder.receive { frame -> AudioBuffer? in
             try sounds.make(frame, presentationTime: time(of: frame, audioDecoder))
         }
-        if let buffer { return buffer.map { .audio($0) } ?? .progressed }
+        if let buffer {
+            guard let buffer, !isDiscarded(buffer.presentationTime, buffer.duration) else { return .progressed }
+            return .audio(buffer)
+        }
         if isAudioDraining { return .audioEnded }
         if let packet = audioPackets.first {
             if audioDecoder.send(packet) { audioPackets.removeFirst() }

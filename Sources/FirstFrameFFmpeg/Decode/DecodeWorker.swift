@@ -25,6 +25,10 @@ final class DecodeWorker: Sendable {
         /// Whether frames are being decoded up to the limit; they are taken up again when half of them are gone, so that
         /// the thread wakes seldom and not in step with every frame.
         var isFilling = true
+        /// Where to go on, instead of where the thread is.
+        var seek: Duration?
+        /// The place of the last seek has given nothing yet: it is decoded whether the engine plays or not.
+        var isSeeking = false
     }
 
     /// Frames decoded ahead: enough to ride over one slow frame, few enough to stay small (8 MB of 720p).
@@ -64,6 +68,16 @@ final class DecodeWorker: Sendable {
 
     func play() { shared.withLockNotifying { $0.isPlaying = true } }
 
+    /// What was decoded is gone when it returns; what comes is of the new place. A newer seek takes the place of this one.
+    func seek(to time: Duration) {
+        shared.withLockNotifying { shared in
+            (shared.video, shared.audio, shared.audioAhead) = ([], [], .zero)
+            (shared.isVideoDone, shared.isAudioDone, shared.failure) = (false, false, nil)
+            (shared.seek, shared.isSeeking) = (time, true)
+            input.reader.nudge()  // it may wait for bytes of the old place
+        }
+    }
+
     // MARK: What the loop takes
 
     struct Front {
@@ -75,6 +89,7 @@ final class DecodeWorker: Sendable {
         var failure: (any Error)?
         var readOffset: Int64
         var queuedFrames: Int
+        var isSeeking: Bool
     }
 
     /// What can be taken now; a notice comes when that changes.
@@ -86,7 +101,7 @@ final class DecodeWorker: Sendable {
                 nextVideo: shared.video.dropFirst().first?.presentationTime,
                 audio: shared.audio.first?.presentationTime, isVideoDone: shared.isVideoDone && shared.video.isEmpty,
                 isAudioDone: shared.isAudioDone && shared.audio.isEmpty, failure: shared.failure,
-                readOffset: shared.readOffset, queuedFrames: shared.video.count)
+                readOffset: shared.readOffset, queuedFrames: shared.video.count, isSeeking: shared.isSeeking)
         }
     }
     func takeVideo() -> VideoFrame? {
@@ -131,6 +146,7 @@ final class DecodeWorker: Sendable {
 
     private enum Job {
         case stop
+        case seek(Duration)
         case work(video: Bool, audio: Bool)
     }
 
@@ -141,25 +157,35 @@ final class DecodeWorker: Sendable {
         }
         while true {
             let job = shared.waitWithLock { shared -> Job? in
-                if shared.isStopping || (shared.isVideoDone && shared.isAudioDone) { return .stop }
-                guard shared.isPlaying else { return nil }
+                if shared.isStopping { return .stop }
+                if let place = shared.seek.take() {
+                    (shared.isVideoDone, shared.isAudioDone) = (!session.hasVideo, !session.hasAudio)
+                    input.reader.calm()
+                    return .seek(place)
+                }
+                guard shared.isPlaying || shared.isSeeking, !shared.isVideoDone || !shared.isAudioDone else { return nil }
                 if shared.video.count >= Self.framesAhead { shared.isFilling = false }
                 if shared.video.count <= Self.framesAhead / 2 { shared.isFilling = true }
                 let video = !shared.isVideoDone && shared.isFilling
                 let audio = !shared.isAudioDone && shared.audioAhead < Self.soundAhead
                 return video || audio ? .work(video: video, audio: audio) : nil
             }
-            guard case .work(let video, let audio) = job else { return }
             do {
-                if video { accept(try session.videoStep(), session, decoded) }
-                if audio { accept(try session.audioStep(), session, decoded) }
-            } catch {
-                shared.withLock { shared in
-                    shared.failure = error
-                    (shared.isVideoDone, shared.isAudioDone) = (true, true)
+                switch job {
+                case .stop: return
+                case .seek(let place): try session.seek(to: place)
+                case .work(let video, let audio):
+                    if video { accept(try session.videoStep(), session, decoded) }
+                    if audio { accept(try session.audioStep(), session, decoded) }
                 }
-                loop.post(decoded)
-                return
+            } catch {
+                let isFailure = shared.withLock { shared -> Bool in
+                    guard shared.seek == nil else { return false }  // the seek made it, and goes on elsewhere
+                    shared.failure = error
+                    (shared.isVideoDone, shared.isAudioDone, shared.isSeeking) = (true, true, false)
+                    return true
+                }
+                if isFailure { loop.post(decoded) }
             }
         }
     }
@@ -168,16 +194,21 @@ final class DecodeWorker: Sendable {
     {
         let offset = session.demuxer.readOffset
         let mustTell = shared.withLock { shared -> Bool in
+            guard shared.seek == nil else { return false }  // of the place before
             shared.readOffset = offset
             switch step {
             case .progressed: return false
-            case .video(let frame): shared.video.append(frame)
+            case .video(let frame):
+                shared.video.append(frame)
+                shared.isSeeking = false
             case .audio(let buffer):
                 shared.audio.append(buffer)
                 shared.audioAhead += buffer.duration
+                if !session.hasVideo { shared.isSeeking = false }
             case .videoEnded: shared.isVideoDone = true
             case .audioEnded: shared.isAudioDone = true
             }
+            if shared.isVideoDone && shared.isAudioDone { shared.isSeeking = false }
             defer { shared.isNoticeDue = false }
             return shared.isNoticeDue
         }

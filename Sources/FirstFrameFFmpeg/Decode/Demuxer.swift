@@ -158,9 +158,11 @@ final class Demuxer {
         throw FFmpegError(code: code, call: "av_read_frame")
     }
 
-    /// Goes to the key frame at or before `time`.
+    /// Goes to the key frame at or before `time`. What went wrong before is forgotten.
     func seek(to time: Duration) throws {
         guard let context else { return }
+        loadError = nil
+        if let bytes = context.pointee.pb { (bytes.pointee.error, bytes.pointee.eof_reached) = (0, 0) }
         let microseconds = time.components.seconds * 1_000_000 + time.components.attoseconds / 1_000_000_000_000
         let code = av_seek_frame(context, -1, microseconds + startMicroseconds, AVSEEK_FLAG_BACKWARD)
         if code < 0, let loadError { throw loadError }

@@ -33,6 +33,9 @@ actor FFmpegEngine: PlayerEngine {
     private var opening: CheckedContinuation<DecodeWorker.Opened, any Error>?
     private var timer: LoopTimer?
     private var isSuspended = false
+    /// The newest seek, until its frame is there.
+    private var seek: (number: Int, waiter: CheckedContinuation<Void, any Error>?)?
+    private var seekCount = 0
     private var stallStart: LoopInstant?
     /// Whether the clock waits for its first bytes.
     private var isStarting = false
@@ -115,9 +118,63 @@ actor FFmpegEngine: PlayerEngine {
         isSuspended ? stand() : run()
     }
 
+    func seek(to time: Duration) async throws {
+        try machine.seek()
+        guard let worker else { throw PlaybackError.stopped }
+        let place = min(max(.zero, time), index.duration ?? time)
+        endSeek(.failure(PlaybackError.superseded))
+        seekCount += 1
+        let number = seekCount
+        seek = (number, nil)
+        stand()
+        clock.freeze(at: place)
+        (heldFrame, deliveredUntil) = (nil, place)
+        worker.seek(to: place)
+        try await awaitSeek(number)
+    }
+
+    /// - Parameter number: The seek's: a host's task may be suspended on its way here.
+    private func awaitSeek(_ number: Int) async throws {
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { (waiter: CheckedContinuation<Void, any Error>) in
+                if Task.isCancelled { return waiter.resume(throwing: CancellationError()) }
+                if machine.state == .stopped { return waiter.resume(throwing: PlaybackError.stopped) }
+                if seekCount != number { return waiter.resume(throwing: PlaybackError.superseded) }
+                guard seek?.number == number else { return waiter.resume() }
+                seek?.waiter = waiter
+            }
+        } onCancel: {
+            loop.post {
+                self.assumeIsolated { engine in
+                    guard engine.seek?.number == number else { return }
+                    engine.seek?.waiter.take()?.resume(throwing: CancellationError())
+                }
+            }
+        }
+    }
+
+    private func endSeek(_ result: Result<Void, any Error>) {
+        guard let ended = seek.take() else { return }
+        ended.waiter?.resume(with: result)
+    }
+
+    /// Shows the frame of the new place, and goes on from there.
+    private func finishSeek(_ worker: DecodeWorker) {
+        let front = worker.front()
+        guard !front.isSeeking else { return }
+        readOffset = front.readOffset
+        if let failure = front.failure {
+            endSeek(.failure(failure))
+        } else {
+            if let frame = worker.takeVideo() { machine.state == .held ? heldFrame = frame : deliver(frame) }
+            endSeek(.success(()))
+        }
+        if machine.state == .playing { run() }
+    }
+
     /// Lets the clock run, as soon as there is something to show.
     private func run() {
-        guard !isSuspended else { return }
+        guard !isSuspended, seek == nil else { return }
         if let first = heldFrame.take() { deliver(first) }
         if let worker {
             // The host's thread shows the frame first; decoding the next ones, not due yet, would take its core.
@@ -175,6 +232,7 @@ actor FFmpegEngine: PlayerEngine {
             audio.channel.finish()
             events.channel.finish()
             finishOpening(.failure(PlaybackError.stopped))
+            endSeek(.failure(PlaybackError.stopped))
             heldFrame = nil
             stopping = loop.spawn { await self.release() }
         }
@@ -207,7 +265,9 @@ actor FFmpegEngine: PlayerEngine {
 
     /// Hands out what is due and sets the timer for what is next.
     private func pump() {
-        guard machine.state == .playing, !isSuspended, let worker else { return }
+        guard let worker else { return }
+        if seek != nil { return finishSeek(worker) }
+        guard machine.state == .playing, !isSuspended else { return }
         if let timer { loop.cancel(timer) }
         timer = nil
         options.pacing == .clock ? pumpByClock(worker) : pumpByDemand(worker)

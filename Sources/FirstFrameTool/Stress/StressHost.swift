@@ -73,14 +73,14 @@ actor StressHost {
 
     private enum Action: String, CaseIterable {
         case enter, enterNested, carry, leave, clear, setSources, addSources, remove, move, swipe, play
-        case willSelect, take, peek, pause, read, suspend, resume, statistics, forget, enable
+        case willSelect, take, peek, pause, seek, read, suspend, resume, statistics, forget, enable
 
         /// What ends other calls comes seldom, so that something is under way when it does.
         static let weighted = allCases.flatMap { Array(repeating: $0, count: $0.weight) }
         private var weight: Int {
             switch self {
             case .peek, .read, .willSelect, .take, .pause, .statistics, .move, .remove, .addSources, .setSources: 12
-            case .swipe, .resume: 4
+            case .swipe, .resume, .seek: 4
             case .enter, .enterNested, .carry, .leave: 2
             case .clear, .suspend, .forget, .enable, .play: 1
             }
@@ -111,6 +111,7 @@ actor StressHost {
         case .take: _ = await page.takePreRenderedEngine(for: clip, waitingAtMost: .milliseconds(Int(seed % 50)))
         case .peek: _ = await page.peekPreRenderedEngine(for: clip)
         case .pause: await page.pauseOrPlay()
+        case .seek: try await owner?.currentEngine?.seek(to: .milliseconds(Int(seed % 20_000)))
         case .read:
             let reader = try await runtime.open(try source(clip))
             _ = try await reader.read(at: Int64(seed % 900_000), count: 20_000)

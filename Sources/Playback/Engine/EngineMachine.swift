@@ -36,6 +36,13 @@ package struct EngineMachine: Hashable, Sendable {
         try move("pause", from: [.playing], to: .paused)
         return true
     }
+    /// Another place of the clip; what the engine does goes on there.
+    package func seek() throws(PlaybackError) {
+        if state == .stopped { throw .stopped }
+        guard [.held, .playing, .paused].contains(state) else {
+            throw .wrongState(call: "seek", state: state.rawValue)
+        }
+    }
     package mutating func end() { if state == .playing { state = .ended } }
     /// - Returns: Whether this is the call that stops it.
     package mutating func stop() -> Bool {

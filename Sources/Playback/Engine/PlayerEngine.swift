@@ -23,6 +23,14 @@ public protocol PlayerEngine: AnyObject, Sendable {
     func play() async throws
     /// Stops the clock; the last frame stays valid.
     func pause() async throws
+    /// Goes to `time`, exact to the frame; beyond the ends it goes to the ends. Frames and sound of the place before are
+    /// given up. The frame of the new place is delivered when this returns, also while paused; before the first `play`
+    /// it is held as the first frame. Then the clock goes on, if it ran.
+    ///
+    /// - Throws: ``PlaybackError/superseded`` when a newer seek takes its place, ``PlaybackError/stopped``,
+    ///   ``PlaybackError/wrongState(call:state:)`` before `open` has returned and after the end, ``LoadError``, or
+    ///   `CancellationError`, after which the engine goes to `time` all the same.
+    func seek(to time: Duration) async throws
     /// While `true`, clock and sound stand still whatever `play` and `pause` say; what they said last counts
     /// afterwards. The page does it while it is covered or the app is in the background, so that a pause by the viewer
     /// stays one.
@@ -157,6 +165,8 @@ public enum PlaybackError: Error, Hashable, CustomStringConvertible, Sendable {
     case wrongState(call: String, state: String)
     /// The engine was stopped meanwhile.
     case stopped
+    /// A newer seek took its place.
+    case superseded
 
     /// One sentence that says what is wrong.
     public var description: String {
@@ -167,6 +177,7 @@ public enum PlaybackError: Error, Hashable, CustomStringConvertible, Sendable {
         case .decoding(let name, let reason): "\(name) can't be decoded: \(reason)"
         case .wrongState(let call, let state): "\(call) can't be called while the engine is \(state)"
         case .stopped: "the engine was stopped"
+        case .superseded: "a newer seek took the place of this one"
         }
     }
 }

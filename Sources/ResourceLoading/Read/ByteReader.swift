@@ -29,6 +29,10 @@ package final class ByteReader: Sendable {
         bytes.state.withLockNotifying { $0.readers[id]?.isInterrupted = true }
     }
 
+    /// Makes blocking reads fail until ``calm()``, because their thread has to do something else first. Any thread.
+    package func nudge() { bytes.state.withLockNotifying { $0.readers[id]?.isNudged = true } }
+    package func calm() { bytes.state.withLock { $0.readers[id]?.isNudged = false } }
+
     /// Time that blocking reads have waited for bytes. Any thread.
     package var waitedTime: Duration { bytes.state.withLock { $0.readers[id]?.waited ?? .zero } }
 

@@ -23,6 +23,8 @@ final class ResourceBytes: Sendable {
     }
     struct ReaderState {
         var isInterrupted = false
+        /// Its thread has something else to do: the read that waits, or the next one, fails.
+        var isNudged = false
         /// A failure that this reader has not been told yet; told once, and then the bytes are asked for again.
         var failure: LoadError?
         var consumed = ByteRangeSet()
@@ -62,6 +64,7 @@ final class ResourceBytes: Sendable {
         let piece = state.waitWithLock { state -> Piece? in
             guard let known = state.readers[reader] else { return .failed(.closed) }
             if known.isInterrupted { return .failed(known.failure ?? .closed) }
+            if known.isNudged { return .failed(.closed) }
             if let length = state.length, offset >= length { return .end }
             let inFile = Int(min(Int64(target.count), state.stored.contiguousEnd(from: offset) - offset))
             if inFile > 0, let file = state.file {

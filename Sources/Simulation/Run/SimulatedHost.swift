@@ -215,6 +215,9 @@ package actor SimulatedHost {
                 for: await neighbour(page, 1), waitingAtMost: .milliseconds(deadline))
         case .pause(let page): try await pause(page, true)
         case .goOn(let page): try await pause(page, false)
+        case .seek(let page, let time):
+            let page = try await self.page(page)
+            try await page.currentEngine?.seek(to: .milliseconds(time))
         case .suspend(let keeping):
             await runtime.suspend(keepingEngines: keeping)
         case .resume:
@@ -352,7 +355,7 @@ extension UserStep {
         switch self {
         case .leave, .clear, .clearAll, .suspend, .resume, .enter, .enable, .shutdown, .setSources, .addSources, .pause:
             true
-        case .take, .forget, .insert, .remove, .move, .update, .swipe, .swipeBack, .fling, .play, .willSelect, .goOn,
+        case .take, .forget, .insert, .remove, .move, .update, .swipe, .swipeBack, .fling, .play, .willSelect, .goOn, .seek,
             .cancelNewest, .loseNetwork, .replaceOnServer, .read, .clearCache, .askStatistics, .rest, .kill, .cutPower:
             false
         }

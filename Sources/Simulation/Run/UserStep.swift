@@ -17,6 +17,7 @@ package enum UserStep: Hashable, Sendable {
     case swipe(Page), swipeBack(Page), fling(Page, Int), play(Page, at: Int)
     case willSelect(Page, at: Int), take(Page, milliseconds: Int)
     case pause(Page), goOn(Page)
+    case seek(Page, milliseconds: Int)
     case suspend(keepingEngines: Bool), resume
     /// The host cancels the task of its newest call.
     case cancelNewest
@@ -201,7 +202,8 @@ package struct Scenario: Sendable {
         case 73..<75: return .remove(page, at: place)
         case 75..<76: return .move(page, from: place, to: Int.random(in: 0..<8, using: &random))
         case 76..<77: return .update(page, at: place, clip: clip)
-        case 77..<80: return .pause(page)
+        case 77..<79: return .pause(page)
+        case 79: return .seek(page, milliseconds: Int.random(in: -500...11_000, using: &random))
         case 80..<82: return .goOn(page)
         case 82..<84: return .suspend(keepingEngines: chance(0.6, &random))
         case 84..<87: return .resume

@@ -112,6 +112,7 @@ private actor SimulatedEngine: PlayerEngine {
     private var feeding: Task<Void, Never>?
     private var versions: Set<Int>?
     private var readOffset: Int64 = 0
+    private var seeks = 0
     private var stallStart: LoopInstant?
     private var stallCount = 0
     private var stalledTime = Duration.zero
@@ -145,9 +146,10 @@ private actor SimulatedEngine: PlayerEngine {
     /// - Returns: How many bytes came; 0 at the end.
     private func read(_ count: Int) async throws -> Int {
         guard let input else { throw PlaybackError.stopped }
-        let bytes = try await input.reader.read(at: readOffset, count: count)
-        engines.check(input.name, bytes, at: readOffset, &versions)
-        readOffset += Int64(bytes.count)
+        let (place, number) = (readOffset, seeks)
+        let bytes = try await input.reader.read(at: place, count: count)
+        engines.check(input.name, bytes, at: place, &versions)
+        if seeks == number { readOffset += Int64(bytes.count) }
         return bytes.count
     }
 
@@ -157,6 +159,22 @@ private actor SimulatedEngine: PlayerEngine {
         changed()
     }
     func pause() async throws { if try machine.pause() { changed() } }
+    func seek(to time: Duration) async throws {
+        try machine.seek()
+        guard let input else { throw PlaybackError.stopped }
+        let share = min(max(0, time / .seconds(SimulatedEngines.clipSeconds)), 1)
+        readOffset = Int64(share * Double(input.reader.length ?? 0))
+        clock.freeze(at: .seconds(share * SimulatedEngines.clipSeconds))
+        goOn()
+        if isHeard { clock.start(at: loop.now) }
+        seeks += 1
+        let number = seeks
+        let place = readOffset
+        let bytes = try await input.reader.read(at: place, count: 4_096)
+        engines.check(input.name, bytes, at: place, &versions)
+        if machine.state == .stopped { throw PlaybackError.stopped }
+        if seeks != number { throw PlaybackError.superseded }
+    }
     func setSuspended(_ isSuspended: Bool) async {
         self.isSuspended = isSuspended
         changed()
@@ -186,7 +204,7 @@ private actor SimulatedEngine: PlayerEngine {
                 if input.reader.contiguousEnd(from: readOffset) == readOffset, !input.reader.isComplete { stall() }
                 let count = try await read(max(1, Int(length / 20)))
                 goOn()
-                if count == 0 { return try await finish() }
+                if count == 0, try await finish() { return }
             }
         } catch is CancellationError {
         } catch {
@@ -206,15 +224,18 @@ private actor SimulatedEngine: PlayerEngine {
         stalledTime += start.duration(to: loop.now)
         if isHeard { clock.start(at: loop.now) }
     }
-    private func finish() async throws {
-        while isHeard, clock.position(at: loop.now) < .seconds(SimulatedEngines.clipSeconds) {
+    /// - Returns: Whether the clip is over; it goes on after a seek.
+    private func finish() async throws -> Bool {
+        let number = seeks
+        while isHeard, seeks == number, clock.position(at: loop.now) < .seconds(SimulatedEngines.clipSeconds) {
             try await loop.sleep(for: .milliseconds(250))
         }
-        guard isHeard else { return }
+        guard isHeard, seeks == number else { return !isHeard }
         machine.end()
         engines.count { $0.ends += 1 }
         events.channel.send(.ended)
         changed()
+        return true
     }
 
     func status() async -> EngineStatus {
