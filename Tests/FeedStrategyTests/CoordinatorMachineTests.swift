@@ -58,7 +58,7 @@ import Testing
         #expect(arrival == .stays)
     }
 
-    @Test("nested pages lie on a stack, and the one below comes back when the one above is left") func stack() {
+    @Test("nested pages lie on a stack, and the one below comes back when the one above is left") func stack() throws {
         var machine = CoordinatorMachine()
         enter(a, .clear, &machine)
         enter(b, .replaceSources, &machine)
@@ -66,11 +66,13 @@ import Testing
         #expect(machine.stack == [a, b, c])
         _ = machine.leaves(c)
         machine.cleared(c)
-        #expect(machine.restorable() == b)
-        let (ticket, _) = machine.request(.restore(b))
-        _ = machine.depart(ticket)
+        let restoring = machine.restore()
+        let ticket = try #require(restoring)
+        #expect(ticket.goal == .restore(b) && !machine.isSettled)
         let arrival = machine.arrive(ticket)
         #expect(arrival == .uncovers && machine.owner == b && machine.stack == [a, b])
+        let next = machine.finished(ticket)
+        #expect(next == nil && machine.isSettled)
     }
 
     @Test("one covered page keeps its play: the one right below the top") func keptPlay() {
@@ -101,34 +103,63 @@ import Testing
         #expect(second.clears == [b, a])
     }
 
-    @Test("a page that is left while it is entered is not enabled, and the covered one may come back") func withdrawn()
-    {
+    @Test(
+        "a page that is left while it is entered is not enabled, and the one it was to cover comes back",
+        arguments: [false, true])
+    func withdrawn(isCovered: Bool) throws {
         var machine = CoordinatorMachine()
         enter(a, .clear, &machine)
         let (ticket, _) = machine.request(.enter(b, .replaceSources))
         _ = machine.depart(ticket)
-        machine.covered(a)
+        if isCovered { machine.covered(a) }
         let waiting = machine.leaves(b)
         #expect(waiting == nil)
-        #expect(machine.restorable() == a)
-        let (restore, _) = machine.request(.restore(a))
+        let now = machine.restore()
+        #expect(now == nil && !machine.isSettled)  // after the switch, whenever A is covered
+        if !isCovered { machine.covered(a) }
         let arrival = machine.arrive(ticket)
         #expect(arrival == .superseded && machine.owner == nil)
         let next = machine.finished(ticket)
-        #expect(next == restore)
+        let restore = try #require(next)
+        #expect(restore.goal == .restore(a))
         let restored = machine.arrive(restore)
         #expect(restored == .uncovers && machine.owner == a)
     }
 
-    @Test("a switch to a third page makes restoring needless") func noRestore() {
+    @Test("a switch to a third page makes restoring needless, unless it comes to nothing", arguments: [false, true])
+    func noRestore(isDone: Bool) {
         var machine = CoordinatorMachine()
         enter(a, .clear, &machine)
         enter(b, .replaceSources, &machine)
-        let (ticket, _) = machine.request(.enter(c, .clear))
+        let (ticket, _) = machine.request(.enter(c, .replaceSources))
         _ = machine.depart(ticket)
+        machine.covered(b)
         _ = machine.leaves(b)
         machine.cleared(b)
-        #expect(machine.restorable() == nil)
+        let now = machine.restore()
+        #expect(now == nil)
+        if isDone {
+            let arrival = machine.arrive(ticket)
+            #expect(arrival == .enables && machine.stack == [a, c])
+        }
+        let next = machine.finished(ticket)
+        #expect(next?.goal == (isDone ? nil : .restore(a)))
+    }
+
+    @Test("what was left in the background is restored before the app is back") func restoreInBackground() {
+        var machine = CoordinatorMachine()
+        enter(a, .clear, &machine)
+        enter(b, .replaceSources, &machine)
+        let settling = machine.suspend(true)
+        _ = machine.settle()
+        _ = machine.leaves(b)
+        machine.cleared(b)
+        let now = machine.restore()
+        #expect(now == nil)
+        if let settling {
+            let next = machine.finished(settling)
+            #expect(next?.goal == .restore(a))
+        }
     }
 
     @Test("in the background the owner stands still; a switch that runs is settled after it") func background() {

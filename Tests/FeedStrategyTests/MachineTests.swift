@@ -138,7 +138,7 @@ import Testing
     @Test("POOL-9: a failure is remembered until the host asks for the entry") func failure() throws {
         var slot = PreRenderMachine()
         let attempt = try #require(slot.plan("1", mayOpen: true).opens)
-        let answer12 = slot.engineFailed(attempt)
+        let answer12 = slot.engineFailed(attempt, isFinal: true)
         #expect(answer12)
         let answer13 = slot.plan("1", mayOpen: true)
         #expect(answer13.opens == nil)
@@ -183,7 +183,70 @@ import Testing
         #expect(Array(list.upcoming) == ["b", "c"])
         let answer20 = list.set(["b", "c", "d"])
         #expect(answer20 == ["a"])
+        #expect(Array(list.upcoming) == ["b", "c", "d"])
     }
+    @Test("PAGE-7: a refresh of a list that rests keeps the place at its entry, or at the next one that stayed")
+    func refreshAtRest() {
+        var list = PageList()
+        _ = list.set(["a", "b", "c", "d"])
+        list.play("b")
+        list.rest()
+        _ = list.set(["x", "y", "a", "b", "c"])
+        #expect(list.upcoming.first == "b")
+        _ = list.set(["x", "d", "c"])
+        #expect(list.upcoming.first == "c")
+        list.play("c")
+        _ = list.set(["x", "y"])  // what plays is gone, and so is all after it
+        #expect(list.current == nil && list.upcoming.isEmpty)
+        _ = list.set(["x", "y", "z"])
+        #expect(list.upcoming.first == "z")
+    }
+    @Test("moving entries keeps the place of a list that rests") func moveAtRest() {
+        var list = PageList()
+        _ = list.set(["a", "b", "c", "d"])
+        list.play("c")
+        list.rest()
+        list.move("a", to: 3)
+        #expect(list.entries == ["b", "c", "d", "a"] && list.upcoming.first == "c")
+        list.move("c", to: 0)
+        #expect(list.entries == ["c", "b", "d", "a"] && list.upcoming.first == "c")
+    }
+}
+
+@Suite("Work that fails for the moment") struct PostponedTests {
+    @Test("PRELOAD-6, POOL-9: it is tried again later, what fails for good is not, a new source is tried at once")
+    func postponed() throws {
+        var preload = PreloadMachine(PreloadConfiguration(count: 2))
+        _ = preload.plan(upcoming: ["1", "2"], current: nil, isGateOpen: true)
+        preload.ended("1", isFinal: false)
+        preload.ended("2", isFinal: true)
+        let waiting = preload.plan(upcoming: ["1", "2"], current: nil, isGateOpen: true)
+        #expect(waiting.starts == [])
+        preload.retry()
+        let again = preload.plan(upcoming: ["1", "2"], current: nil, isGateOpen: true)
+        #expect(again.starts == ["1"])
+
+        var slot = PreRenderMachine()
+        let attempt1 = slot.open("1")
+        let first = try #require(attempt1)
+        _ = slot.engineFailed(first, isFinal: false)
+        let none1 = slot.open("1")
+        #expect(none1 == nil)
+        slot.retry()
+        let attempt2 = slot.open("1")
+        let second = try #require(attempt2)
+        _ = slot.engineFailed(second, isFinal: true)
+        slot.retry()
+        let none2 = slot.open("1")
+        #expect(none2 == nil)
+        slot.forget("1")  // it has another source
+        let third = slot.open("1")
+        #expect(third != nil)
+    }
+}
+
+extension PreRenderMachine {
+    fileprivate mutating func open(_ entry: EntryID) -> Attempt? { plan(entry, mayOpen: true).opens }
 }
 
 @Suite("Container head") struct ContainerHeadTests {

@@ -161,6 +161,10 @@ extension Duration {
     }
     /// The duration as a number of milliseconds.
     package var milliseconds: Double { seconds * 1000 }
-    /// The duration in whole nanoseconds, towards zero.
-    package var wholeNanoseconds: Int64 { components.seconds * 1_000_000_000 + components.attoseconds / 1_000_000_000 }
+    /// The duration in whole nanoseconds, towards zero; at most what 64 bits hold, 292 years.
+    package var wholeNanoseconds: Int64 {
+        let (seconds, isTooLong) = components.seconds.multipliedReportingOverflow(by: 1_000_000_000)
+        let (sum, isOver) = seconds.addingReportingOverflow(components.attoseconds / 1_000_000_000)
+        return isTooLong || isOver ? (components.seconds < 0 ? .min : .max) : sum
+    }
 }

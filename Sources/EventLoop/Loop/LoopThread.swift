@@ -43,29 +43,45 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
         wakeup = eventfd(0, ff_eventfd_flags)
         let code = wakeup < 0 ? -errno : uv_loop_init(loop)
         guard code == 0 else {
-            if wakeup >= 0 { close(wakeup) }
-            for memory in [
-                UnsafeMutableRawPointer(loop), UnsafeMutableRawPointer(wakeupPoll), UnsafeMutableRawPointer(alarm),
-            ] {
-                memory.deallocate()
-            }
+            wakeupPoll.deallocate()
+            alarm.deallocate()
             throw LoopError(code: code, call: wakeup < 0 ? "eventfd" : "uv_loop_init")
         }
         loop.pointee.data = Unmanaged.passUnretained(self).toOpaque()
-        try check(uv_poll_init(loop, wakeupPoll, wakeup), "uv_poll_init")
-        try check(
-            uv_poll_start(wakeupPoll, Int32(UV_READABLE.rawValue)) { poll, _, _ in
-                LoopThread.from(poll!.pointee.loop).turn()
-            },
-            "uv_poll_start")
-        try check(uv_timer_init(loop, alarm), "uv_timer_init")
-        let worker = try WorkerThread(named: "ff-loop") { self.run() }
-        thread.withLock { $0 = worker }
+        var handles = 0
+        do {
+            try check(uv_timer_init(loop, alarm), "uv_timer_init")
+            handles = 1
+            try check(uv_poll_init(loop, wakeupPoll, wakeup), "uv_poll_init")
+            handles = 2
+            try check(
+                uv_poll_start(wakeupPoll, Int32(UV_READABLE.rawValue)) { poll, _, _ in
+                    LoopThread.from(poll!.pointee.loop).turn()
+                },
+                "uv_poll_start")
+            let worker = try WorkerThread(named: "ff-loop") { self.run() }
+            thread.withLock { $0 = worker }
+        } catch {
+            endWithoutThread(handles)
+            throw error
+        }
     }
 
+    /// No thread could be started: what libuv has of the loop goes here and now.
+    private func endWithoutThread(_ handles: Int) {
+        let memory = [UnsafeMutableRawPointer(alarm), UnsafeMutableRawPointer(wakeupPoll)]
+        for handle in memory[..<handles] {
+            uv_close(handle.assumingMemoryBound(to: uv_handle_t.self)) { $0?.deallocate() }
+        }
+        for handle in memory[handles...] { handle.deallocate() }
+        uv_run(loop, UV_RUN_DEFAULT)
+        uv_loop_close(loop)
+    }
+
+    /// Also after an init that threw: all properties are set by then.
     deinit {
         loop.deallocate()
-        close(wakeup)
+        if wakeup >= 0 { close(wakeup) }
     }
 
     private static func from(_ loop: UnsafeMutablePointer<uv_loop_t>) -> LoopThread {
@@ -195,11 +211,13 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
     private func arm() {
         guard !isStopping.load(ordering: .acquiring), let due = timers.withLock({ $0.nextDue() }) else { return }
         uv_update_time(loop)
-        let wait = now.duration(to: due).wholeNanoseconds
+        // Somebody may want to be woken in a thousand years; each time it fires, the alarm is set anew.
+        let wait = min(now.duration(to: due), Self.longestWait).wholeNanoseconds
         uv_timer_start(
             alarm, { LoopThread.from($0!.pointee.loop).fireTimers() },
             wait <= 0 ? 0 : UInt64((wait + 999_999) / 1_000_000), 0)
     }
+    private static let longestWait = Duration.seconds(3600)
 
     private func fireTimers() {
         let now = now
@@ -246,6 +264,18 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
         post {}
         worker.join()
         pool.stop()
+    }
+
+    /// The same for whoever may be on the loop itself, such as a callback: a thread of its own waits for the end.
+    package func stopFromAnywhere() async {
+        guard isIsolatingCurrentContext() == true else { return stop() }
+        await withCheckedContinuation { ended in
+            let stopping = try? WorkerThread(named: "ff-stop") {
+                self.stop()
+                ended.resume()
+            }
+            precondition(stopping != nil, "no thread left to end the loop with")
+        }
     }
 
     private func closeOwnHandles() {

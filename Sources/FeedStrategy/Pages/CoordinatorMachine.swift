@@ -62,6 +62,8 @@ package struct CoordinatorMachine: Hashable, Sendable {
     /// Whether the owner stands still, as `wantsSuspension` has it after the next settling.
     package private(set) var isSuspended = false
     private var wantsSuspension = false
+    /// A page was left: the one that it covered comes back, unless another switch makes a page the owner first.
+    private var wantsRestore = false
     private var running: Ticket?
     private var waiting: Ticket?
     private var isWithdrawn = false
@@ -123,7 +125,7 @@ package struct CoordinatorMachine: Hashable, Sendable {
         if owner == page { return .stays }
         switch ticket.goal {
         case .enter: if waiting != nil { return .superseded }
-        case .restore: if owner != nil { return .superseded }  // a page has enabled by itself meanwhile
+        case .restore: if owner != nil { return .superseded }  // it has enabled by itself
         case .settle: preconditionFailure("settling has no page to arrive at")
         }
         precondition(owner == nil, "\(page) arrives while \(String(describing: owner)) owns")
@@ -131,7 +133,7 @@ package struct CoordinatorMachine: Hashable, Sendable {
             owner = page
             return .uncovers
         }
-        // The page that a restore was for is gone, or another one lies on it.
+        // The page that a restore was for is gone.
         if case .restore = ticket.goal { return .superseded }
         stack.append(page)
         owner = page
@@ -144,7 +146,17 @@ package struct CoordinatorMachine: Hashable, Sendable {
     package mutating func finished(_ ticket: Ticket) -> Ticket? {
         precondition(running == ticket, "\(ticket) ended without running")
         begin(waiting.take())
-        if running == nil, !isStopped, wantsSuspension != isSuspended { begin(newTicket(.settle)) }
+        return running ?? beginChore()
+    }
+
+    /// What the coordinator itself has to do when no host's switch runs or waits.
+    private mutating func beginChore() -> Ticket? {
+        guard running == nil, !isStopped else { return nil }
+        if wantsRestore {
+            wantsRestore = false
+            if owner == nil, let top = stack.last { begin(newTicket(.restore(top))) }
+        }
+        if running == nil, wantsSuspension != isSuspended { begin(newTicket(.settle)) }
         return running
     }
 
@@ -185,12 +197,12 @@ package struct CoordinatorMachine: Hashable, Sendable {
         return waiting.take()
     }
 
-    /// A page was left and is cleared.
+    /// A page was left and is cleared: the one that it covered comes back.
     ///
-    /// - Returns: The page to restore: the one that it covered, unless a switch to another page is under way.
-    package func restorable() -> PageID? {
-        guard !isStopped, owner == nil, waiting == nil, running == nil || isWithdrawn else { return nil }
-        return stack.last
+    /// - Returns: The switch back, when it begins now; else the running one is followed by it.
+    package mutating func restore() -> Ticket? {
+        wantsRestore = true
+        return beginChore()
     }
 
     // MARK: Background
@@ -198,10 +210,7 @@ package struct CoordinatorMachine: Hashable, Sendable {
     /// - Returns: The switch that brings the owner in line, when it begins now; else the running one is followed by it.
     package mutating func suspend(_ wanted: Bool) -> Ticket? {
         wantsSuspension = wanted
-        guard running == nil, !isStopped, wantsSuspension != isSuspended else { return nil }
-        let ticket = newTicket(.settle)
-        begin(ticket)
-        return ticket
+        return beginChore()
     }
 
     /// Takes note of what the owner is brought in line with now.
@@ -212,7 +221,13 @@ package struct CoordinatorMachine: Hashable, Sendable {
         return isSuspended
     }
     /// Whether nothing is left to settle.
-    package var isSettled: Bool { isStopped || wantsSuspension == isSuspended && running?.goal != .settle }
+    package var isSettled: Bool { isStopped || wantsSuspension == isSuspended && !wantsRestore && !runsChore }
+    private var runsChore: Bool {
+        switch running?.goal {
+        case .settle, .restore: true
+        case .enter, nil: false
+        }
+    }
 
     package mutating func stop() { isStopped = true }
 

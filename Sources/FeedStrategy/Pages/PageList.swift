@@ -29,17 +29,16 @@ package struct PageList: Hashable, Sendable {
         entries = list
         reindex()
         let left = old.filter { positions[$0] == nil }
-        if let current, positions[current] == nil {
-            self.current = nil
-            anchor = min(oldPosition, list.count)
-        } else if current == nil {
-            anchor = min(anchor, list.count)
-        }
+        if let current, positions[current] != nil { return left }
+        // The place follows its entry; when that left, the next one of those that were after it.
+        current = nil
+        let staying = old[min(oldPosition, old.count)...].first { positions[$0] != nil }
+        anchor = staying.flatMap { positions[$0] } ?? min(oldPosition, list.count)
         return left
     }
 
     /// - Returns: The identities that were there already, and therefore changed nothing.
-    package mutating func insert(_ list: [EntryID], at index: Int) -> [EntryID] {
+    @discardableResult package mutating func insert(_ list: [EntryID], at index: Int) -> [EntryID] {
         var added: [EntryID] = [], known: [EntryID] = []
         for entry in list {
             if positions[entry] != nil || added.contains(entry) { known.append(entry) } else { added.append(entry) }

@@ -29,8 +29,10 @@ package struct PreRenderMachine: Hashable, Sendable {
 
     package private(set) var state = State.empty
     private var attempts = 0
-    /// Entries whose last attempt failed; not tried again by itself.
+    /// Entries whose last attempt failed for good; not tried again by itself.
     private var failed: Set<EntryID> = []
+    /// Entries whose last attempt failed for the moment; tried again after ``retry()``.
+    private var postponed: Set<EntryID> = []
     package init() {}
 
     package var isOpening: Bool { phase == .opening }
@@ -78,7 +80,7 @@ package struct PreRenderMachine: Hashable, Sendable {
             action.releasesHeld = now
             state = .empty
         }
-        guard let entry, mayOpen, !failed.contains(entry) else { return action }
+        guard let entry, mayOpen, !failed.contains(entry), !postponed.contains(entry) else { return action }
         attempts += 1
         let attempt = Attempt(entry: entry, number: attempts)
         state = .opening(attempt)
@@ -97,17 +99,27 @@ package struct PreRenderMachine: Hashable, Sendable {
         }
     }
 
+    /// - Parameter isFinal: Whether the same bytes would fail again.
     /// - Returns: Whether the attempt was still wanted, so that its error is worth reporting.
-    package mutating func engineFailed(_ attempt: Attempt) -> Bool {
+    package mutating func engineFailed(_ attempt: Attempt, isFinal: Bool) -> Bool {
         guard state == .opening(attempt) else { return false }
         state = .empty
-        failed.insert(attempt.entry)
+        if isFinal { failed.insert(attempt.entry) } else { postponed.insert(attempt.entry) }
         return true
+    }
+
+    /// Time has passed, and what failed for the moment may work.
+    package mutating func retry() { postponed = [] }
+
+    /// The entry has another source, or is gone.
+    package mutating func forget(_ entry: EntryID) {
+        failed.remove(entry)
+        postponed.remove(entry)
     }
 
     /// Gives the engine of an entry away, at most once.
     package mutating func take(_ entry: EntryID) -> TakeAction {
-        failed.remove(entry)  // the host asks for it, which is an explicit retry
+        forget(entry)  // the host asks for it, which is an explicit retry
         switch state {
         case .ready(let attempt) where attempt.entry == entry:
             state = .empty

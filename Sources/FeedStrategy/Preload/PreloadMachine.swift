@@ -17,6 +17,8 @@ package struct PreloadMachine: Hashable, Sendable {
     package private(set) var running: [EntryID] = []
     /// Entries of the window that need no further attempt: stored, or failed for good.
     private var settled: Set<EntryID> = []
+    /// Entries of the window whose attempt failed for the moment.
+    private var postponed: Set<EntryID> = []
 
     package init(_ configuration: PreloadConfiguration) {
         count = configuration.count
@@ -31,6 +33,7 @@ package struct PreloadMachine: Hashable, Sendable {
         guard !isOff else { return action }
         let window = Array(upcoming.prefix(count))
         settled.formIntersection(window)
+        postponed.formIntersection(window)
         for entry in running {
             if entry == current { continue }
             if !window.contains(entry) {
@@ -42,7 +45,7 @@ package struct PreloadMachine: Hashable, Sendable {
         running.removeAll { entry in action.cancels.contains { $0.entry == entry } }
         guard isGateOpen else { return action }
         for entry in window where running.count < PreloadConfiguration.maximumInFlight {
-            guard !running.contains(entry), !settled.contains(entry) else { continue }
+            guard !running.contains(entry), !settled.contains(entry), !postponed.contains(entry) else { continue }
             running.append(entry)
             action.starts.append(entry)
         }
@@ -50,17 +53,23 @@ package struct PreloadMachine: Hashable, Sendable {
     }
 
     /// A preload ended by itself, well or with an error that is final.
-    package mutating func ended(_ entry: EntryID) {
+    ///
+    /// - Parameter isFinal: Whether another attempt would end in the same way.
+    package mutating func ended(_ entry: EntryID, isFinal: Bool = true) {
         guard let index = running.firstIndex(of: entry) else { return }
         running.remove(at: index)
-        settled.insert(entry)
+        if isFinal { settled.insert(entry) } else { postponed.insert(entry) }
     }
+
+    /// Time has passed, and what failed for the moment may work.
+    package mutating func retry() { postponed = [] }
 
     /// The entry left the list.
     ///
     /// - Returns: Whether its preload runs and has to be cancelled.
     package mutating func removed(_ entry: EntryID) -> Bool {
         settled.remove(entry)
+        postponed.remove(entry)
         guard let index = running.firstIndex(of: entry) else { return false }
         running.remove(at: index)
         return true
@@ -68,7 +77,7 @@ package struct PreloadMachine: Hashable, Sendable {
 
     /// - Returns: The preloads that have to be cancelled.
     package mutating func clear() -> [EntryID] {
-        defer { (running, settled) = ([], []) }
+        defer { (running, settled, postponed) = ([], [], []) }
         return running
     }
 }

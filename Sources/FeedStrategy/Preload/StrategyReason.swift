@@ -10,8 +10,6 @@ public enum StrategyReason: String, Hashable, Sendable {
     case watermark
     /// The viewer moved on and the entry is no longer among the next ones.
     case swipe
-    /// The entry was played, and its fetch became the current entry's.
-    case promoted
     /// The entry was removed from the list.
     case removed
     /// The page was cleared.

@@ -57,6 +57,7 @@ extension FeedPage {
     private func start(_ entry: EntryID, _ options: EngineOptions?, _ calledAt: LoopInstant) async throws
         -> any PlayerEngine
     {
+        try Task.checkCancellation()  // a cancelled call ends nothing that plays
         try requireEntry(entry, for: "play")
         guard let source = sources[entry] else { preconditionFailure("\(entry) is listed without a source") }
         playNumber += 1
@@ -64,8 +65,12 @@ extension FeedPage {
         (announced, pendingPlay) = (nil, number)
         list.play(entry)
         currentChanged()
+        releaseStarting()
+        for other in taken.keys.sorted() where other != entry {  // the viewer went elsewhere
+            if let clip = taken.removeValue(forKey: other) { release(clip) }
+        }
         if let engine = goOn(entry, source, number) { return engine }
-        var metrics = PlayMetrics(page: id, entry: entry)
+        var metrics = PlayMetrics(page: id, entry: entry, number: number)
         let take = take(entry, for: number)
         // A held frame is shown first: what played before is silent at once, and ends when there is time for it.
         let old: CurrentPlay? = if case .ready = take { current.take() } else { nil }
@@ -115,8 +120,6 @@ extension FeedPage {
     }
 
     private func take(_ entry: EntryID, for number: Int) -> Taken {
-        for (_, clip) in starting.inOrder { release(clip) }  // of plays that never began
-        starting = [:]
         if let clip = taken.removeValue(forKey: entry) ?? takeSpare(entry) {
             starting[number] = clip
             return .ready
@@ -205,7 +208,7 @@ extension FeedPage {
         carried = nil
         endCurrent()
         var metrics = play.metrics
-        (metrics.page, metrics.entry, metrics.servedAs) = (id, entry, .carried)
+        (metrics.page, metrics.entry, metrics.number, metrics.servedAs) = (id, entry, number, .carried)
         (metrics.timeToFirstFrame, metrics.phases) = (.zero, PlayMetrics.Phases())
         show(CurrentPlay(number: number, clip: play.clip, source: source, metrics: metrics))
         replan()
@@ -220,10 +223,22 @@ extension FeedPage {
 
     /// What is on screen reads ahead, before everything else.
     func supply(_ clip: OpenedClip) async {
+        guard shows(clip) else { return }
         await clip.reader.markPlayed()
+        guard shows(clip) else { return }
         await clip.reader.setPriority(.current)
+        guard shows(clip) else { return }
         await clip.reader.setReadAhead(runtime.configuration.readAhead)
         await look(clip)
+    }
+
+    /// Whether the clip's engine plays here, and the page is on top.
+    func shows(_ clip: OpenedClip) -> Bool { shown?.engine === clip.engine && isOnTop }
+
+    /// Gives the engines of plays that never began back.
+    func releaseStarting() {
+        for (_, clip) in starting.inOrder { release(clip) }
+        starting = [:]
     }
 
     /// Splits the time to the first frame; what a spare engine did before the call costs the viewer nothing.
@@ -255,9 +270,9 @@ extension FeedPage {
 
     /// Looks at the buffer of what plays, and again after a tick.
     private func look(_ clip: OpenedClip) async {
-        guard shown?.engine === clip.engine, isOnTop else { return }
+        guard shows(clip) else { return }
         let status = await clip.engine.status()
-        guard shown?.engine === clip.engine, isOnTop else { return }
+        guard shows(clip) else { return }
         current?.metrics.take(status)
         let seen = WatermarkGate.Playing(
             bufferedAhead: status.bufferedAhead, isComplete: status.isComplete, isFirstFrameShown: true,
@@ -301,19 +316,19 @@ extension FeedPage {
     /// - Throws: ``FeedError/wrongOrder(call:needs:)`` or ``FeedError/unknownEntry(_:)``.
     public func willSelect(_ entry: EntryID) throws(FeedError) {
         try requireEntry(entry, for: "willSelect")
-        guard entry != list.current else { return }
-        announced = entry
+        announced = entry == list.current ? nil : entry  // the scroll may settle where it began
         replan()
     }
 
-    /// Whether a spare engine has the entry.
+    /// Whether a spare engine has the entry; `ready` also when it was taken and not played yet.
     public func peekPreRenderedEngine(for entry: EntryID) -> PreRenderStatus {
         if taken[entry] != nil || spare?.attempt.entry == entry { return .ready }
         return openings.values.contains { $0.attempt?.entry == entry } ? .inFlight : .none
     }
 
-    /// Takes the spare engine that holds an entry, at most once; ``play(_:options:)`` of that entry uses it. No event
-    /// of the time before reaches the taker, and its first frame is delivered when it plays.
+    /// Takes the spare engine that holds an entry, at most once; ``play(_:options:)`` of that entry uses it. A play of
+    /// another entry, and another take, give it back. No event of the time before reaches the taker, and its first frame
+    /// is delivered when it plays.
     ///
     /// - Parameter deadline: How long to wait for an engine that is being opened; zero answers at once.
     /// - Returns: `nil` when there is none, or not in time.
@@ -325,7 +340,9 @@ extension FeedPage {
             await waitForOpening(number, atMost: deadline)
         }
         guard let clip = takeSpare(entry) else { return nil }
-        taken[entry] = clip
+        // One at a time: engines are few, and the next play may need one.
+        for (_, older) in taken.inOrder { release(older) }
+        taken = [entry: clip]
         replan()
         return clip.engine
     }

@@ -86,7 +86,9 @@ extension FeedPage {
         guard preloads[entry]?.number == number else { return }
         preloads[entry] = nil
         guard !(error is CancellationError) else { return }
-        preload?.machine.ended(entry)
+        let isFinal = error.map(Self.isFinal) ?? true
+        preload?.machine.ended(entry, isFinal: isFinal)
+        if !isFinal { retryLater() }
         if let error { send(.workFailed(.preload, entry, "\(error)")) }
         send(.stopped(.preload, entry, error == nil ? .finished : .failed))
         reportCacheFailure()
@@ -120,8 +122,7 @@ extension FeedPage {
 
     private func startPreRender(_ attempt: PreRenderMachine.Attempt) {
         guard let source = sources[attempt.entry] else {
-            _ = preRender?.engineFailed(attempt)
-            return
+            preconditionFailure("\(attempt.entry) is listed without a source")
         }
         var options = engineOptions
         willPreRender?(attempt.entry, &options)
@@ -140,12 +141,32 @@ extension FeedPage {
             send(.stopped(.preRender, attempt.entry, .finished))
             chore { _ in await clip.reader.setReadAhead(0) }
         case .failure(let error):
-            guard preRender?.engineFailed(attempt) == true else { return }
+            let isFinal = Self.isFinal(error)
+            guard preRender?.engineFailed(attempt, isFinal: isFinal) == true else { return }
+            if !isFinal { retryLater() }
             if !(error is CancellationError) { send(.workFailed(.preRender, attempt.entry, "\(error)")) }
             send(.stopped(.preRender, attempt.entry, .failed))
         }
         reportCacheFailure()
         replan()
+    }
+
+    /// How long work that failed for the moment is left alone: longer than most dead spots of a mobile network.
+    private static var retryDelay: Duration { .seconds(5) }
+
+    /// Whether another attempt would fail too; otherwise there will be one, later.
+    private static func isFinal(_ error: any Error) -> Bool { (error as? LoadError)?.mayPass != true }
+
+    private func retryLater() {
+        guard retryTimer == nil else { return }
+        retryTimer = loop.schedule(at: loop.now.advanced(by: Self.retryDelay)) { [weak self] in
+            self?.assumeIsolated { page in
+                page.retryTimer = nil
+                page.preRender?.retry()
+                page.preload?.machine.retry()
+                page.replan()
+            }
+        }
     }
 
     // MARK: Opening

@@ -56,6 +56,8 @@ public actor FeedPage {
     var playOpening: Int?
     /// The next look at the current entry.
     var tickTimer: LoopTimer?
+    /// When work that failed for the moment is tried again.
+    var retryTimer: LoopTimer?
 
     /// Called before an entry is opened in a spare engine; may change the engine's options, such as the start time.
     var willPreRender: (@Sendable (EntryID, inout EngineOptions) -> Void)?
@@ -68,7 +70,7 @@ public actor FeedPage {
 
     /// A page that its host forgot without clearing it: its tasks hold it, so only engines that stand still are left.
     deinit {
-        if let tickTimer { runtime.loop.cancel(tickTimer) }
+        for case let timer? in [tickTimer, retryTimer] { runtime.loop.cancel(timer) }
         let clips = [current?.clip, spare?.clip, carried?.play.clip].compactMap { $0 } + taken.inOrder.map(\.value)
         for clip in clips { runtime.pool.release(clip.engine) }
         events.channel.finish()
@@ -162,7 +164,9 @@ public actor FeedPage {
     }
 
     /// The second half of a page switch: enabled again, with the remembered list at its remembered position.
-    func enter(carrying play: CarriedPlay?) throws(FeedError) {
+    ///
+    /// - Parameter standsStill: Whether the app is in the background: then the page is covered at once.
+    func enter(carrying play: CarriedPlay?, standingStill standsStill: Bool) throws(FeedError) {
         if machine.state == .inactive {
             try beginLife(strategies)
             if !list.entries.isEmpty {
@@ -174,8 +178,11 @@ public actor FeedPage {
             throw FeedError.superseded
         }
         adopt(play)
-        replan()
+        if standsStill { startCovering(keepingPlay: play != nil) } else { replan() }
     }
+
+    /// Waits until the page is covered, as it is about to be.
+    func coverEnds() async { await covering?.value }
 
     /// Ends all work of the page: preloads, spare and playing engines. When it returns nothing of the page runs and no
     /// event of it will come. The list and the position are remembered; bytes on disk stay. Idempotent.
@@ -198,6 +205,7 @@ public actor FeedPage {
 
     private func endEverything() async {
         stopWork(.pageLeft)
+        if let timer = retryTimer.take() { loop.cancel(timer) }
         endCurrent()
         (gate, preload, preRender) = (nil, nil, nil)
         list.rest()
@@ -221,8 +229,8 @@ public actor FeedPage {
         if let action = preRender?.clear() { carryOut(action, reason) }
         for (_, opening) in openings.inOrder { opening.task?.cancel() }
         for (_, clip) in taken.inOrder { release(clip) }
-        for (_, clip) in starting.inOrder { release(clip) }
-        (taken, starting) = ([:], [:])
+        taken = [:]
+        releaseStarting()
     }
 
     /// Waits until no task of the page runs.
@@ -256,6 +264,7 @@ public actor FeedPage {
         defer { covering = nil }
         guard machine.state == .covering else { return }  // cleared before it had begun
         stopWork(.covered)
+        if let timer = retryTimer.take() { loop.cancel(timer) }
         stopTicking()
         let kept = keepingPlay ? current ?? carried?.play : nil
         if kept == nil {
@@ -291,6 +300,7 @@ public actor FeedPage {
         if let kept = current ?? carried?.play {
             currentChanged()
             chore { page in
+                guard page.shows(kept.clip) else { return }
                 await kept.clip.engine.setSuspended(false)
                 await page.supply(kept.clip)
             }
@@ -312,7 +322,11 @@ public actor FeedPage {
 
     private func adopt(_ play: CarriedPlay?) {
         guard let play else { return }
-        if let old = carried { endSoon(old.play) }
+        // Whatever the page itself plays or is about to play ends.
+        playNumber += 1
+        pendingPlay = nil
+        releaseStarting()
+        endCurrent()
         carried = play
         currentChanged()
         chore { await $0.supply(play.play.clip) }
@@ -330,7 +344,8 @@ public actor FeedPage {
         unique.reserveCapacity(entries.count)
         seen.reserveCapacity(entries.count)
         for entry in entries {
-            if seen.updateValue(entry.source, forKey: entry.id) == nil {
+            if seen[entry.id] == nil {
+                seen[entry.id] = entry.source
                 unique.append(entry.id)
             } else {
                 send(.duplicateEntry(entry.id))
@@ -354,9 +369,10 @@ public actor FeedPage {
     /// - Parameter index: From 0 to the number of entries; others are clamped.
     public func insert(_ entries: [FeedEntry], at index: Int) throws(FeedError) {
         try Self.ordered { () throws(PageMachine.Refusal) in try machine.requireSources(for: "insert") }
-        let known = Set(list.insert(entries.map(\.id), at: min(max(0, index), list.entries.count)))
+        list.insert(entries.map(\.id), at: min(max(0, index), list.entries.count))
         for entry in entries {
-            if known.contains(entry.id) { send(.duplicateEntry(entry.id)) } else { sources[entry.id] = entry.source }
+            // The first of several with one identity counts, in the list as in one call.
+            if sources[entry.id] == nil { sources[entry.id] = entry.source } else { send(.duplicateEntry(entry.id)) }
         }
         replan()
     }
@@ -399,6 +415,7 @@ public actor FeedPage {
     }
 
     private func dropWork(of entry: EntryID, _ reason: StrategyReason) {
+        preRender?.forget(entry)
         if preload?.machine.removed(entry) == true { cancelPreload(entry, reason) }
         if let clip = taken.removeValue(forKey: entry) { release(clip) }
         if preRender?.entry == entry, let action = preRender?.plan(nil, mayOpen: false) { carryOut(action, reason) }

@@ -23,7 +23,9 @@ public enum PageEvent: Sendable {
     case workFailed(Work, EntryID, String)
     /// An entry's first frame was delivered.
     case firstFrame(PlayMetrics)
-    /// An entry's play is over: another one is played, or the page was cleared.
+    /// An entry's play is over: another one is played, or the page was cleared. Told when its engine has ended, which may
+    /// be after the first frame of the next play; ``PlayMetrics/number`` tells them apart. A play that was carried to a
+    /// page whose switch came to nothing ends without it.
     case played(PlayMetrics)
     /// An entry could not be played.
     case playFailed(EntryID, String)
@@ -78,6 +80,8 @@ public struct PlayMetrics: Sendable {
     public var page: PageID
     /// The entry.
     public var entry: EntryID
+    /// Counts the plays of the page: what is told of an older play has a smaller number. An entry may be played again.
+    public var number: Int
     /// How the first frame came to be there.
     public var servedAs = ServedAs.cold
     /// From the call that starts playback to the delivery of the first frame.
@@ -98,5 +102,5 @@ public struct PlayMetrics: Sendable {
     public var droppedFrames = 0
     /// Frames that were delivered.
     public var deliveredFrames = 0
-    init(page: PageID, entry: EntryID) { (self.page, self.entry) = (page, entry) }
+    init(page: PageID, entry: EntryID, number: Int) { (self.page, self.entry, self.number) = (page, entry, number) }
 }

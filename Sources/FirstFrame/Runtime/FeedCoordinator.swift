@@ -26,6 +26,8 @@ package actor FeedCoordinator {
     func register(_ page: FeedPage) throws(FeedError) {
         guard !machine.isStopped else { throw .stopped }
         guard pages[page.id]?.page == nil else { throw .pageExists(page.id) }
+        // A page of that name may have gone away a moment ago, and not be forgotten yet.
+        if pages[page.id] != nil { machine.cleared(page.id) }
         pages[page.id] = WeakPage(page: page)
     }
 
@@ -57,6 +59,7 @@ package actor FeedCoordinator {
     func enter(_ page: FeedPage, by policy: TransitionPolicy, carryingPlay: Bool) async throws {
         guard !machine.isStopped else { throw FeedError.stopped }
         guard pages[page.id]?.page === page else { throw FeedError.foreignPage(page.id) }
+        try Task.checkCancellation()  // a cancelled call changes nothing, not even for those who wait
         let ticket = try await turn(.enter(page.id, policy))
         defer { finish(ticket) }
         try Task.checkCancellation()  // nothing is touched yet
@@ -86,21 +89,25 @@ package actor FeedCoordinator {
     private func arrive(_ page: FeedPage, _ ticket: CoordinatorMachine.Ticket, _ carried: CarriedPlay?) async throws {
         while await page.isClearing { await page.endLife() }
         try land(page, ticket, carried)
-        if machine.isSuspended { await page.cover(keepingPlay: keepsPlays && suspensionKeepsEngines) }
+        if machine.isSuspended { await page.coverEnds() }
     }
 
     /// Makes the page the owner and sets its strategies to work, with no suspension in which it could be left.
     private func land(_ page: FeedPage, _ ticket: CoordinatorMachine.Ticket, _ carried: CarriedPlay?) throws(FeedError)
     {
         let arrival = machine.arrive(ticket)
+        let isSuspended = machine.isSuspended
         let landing = page.assumeIsolated { page -> Result<Void, FeedError> in
             switch arrival {
             case .superseded: .failure(FeedError.superseded)
-            case .stays, .enables: Result { () throws(FeedError) in try page.enter(carrying: carried) }
+            case .stays, .enables:
+                Result { () throws(FeedError) in try page.enter(carrying: carried, standingStill: isSuspended) }
+            // In the background it stays as it is, and comes back with the app.
+            case .uncovers where isSuspended && page.machine.state == .covered: .success(())
             case .uncovers: page.uncover(carrying: carried) ? .success(()) : .failure(FeedError.superseded)
             }
         }
-        if case .failure = landing, arrival == .enables { machine.cleared(page.id) }
+        if case .failure = landing, arrival == .enables || arrival == .uncovers { machine.cleared(page.id) }
         if machine.isStopped { throw .stopped }
         try landing.get()
     }
@@ -113,11 +120,26 @@ package actor FeedCoordinator {
     /// Clears a page; the one that it covered comes back.
     func leave(_ page: FeedPage) async {
         await page.clear()
-        guard let below = machine.restorable(), let restored = pages[below]?.page else { return }
-        // Given up when another page is entered meanwhile.
-        guard let ticket = try? await turn(.restore(below)) else { return }
-        defer { finish(ticket) }
-        try? await arrive(restored, ticket, nil)
+        if let ticket = machine.restore() { carryOut(ticket) }
+        await settled()
+    }
+
+    /// Does what no host waits for: a task that is cancelled must not leave it undone.
+    private func carryOut(_ ticket: CoordinatorMachine.Ticket) {
+        switch ticket.goal {
+        case .settle: settle(ticket)
+        case .restore(let below): loop.spawn { await self.restore(below, ticket) }
+        case .enter: answer(ticket, .success(()))
+        }
+    }
+
+    private func restore(_ below: PageID, _ ticket: CoordinatorMachine.Ticket) async {
+        if let page = pages[below]?.page {
+            try? await arrive(page, ticket, nil)  // given up when the page is left, or the runtime ends
+        } else {
+            machine.cleared(below)
+        }
+        finish(ticket)
     }
 
     /// Waits until it is the turn of a new switch.
@@ -152,12 +174,8 @@ package actor FeedCoordinator {
     }
 
     private func finish(_ ticket: CoordinatorMachine.Ticket) {
-        guard let next = machine.finished(ticket) else { return wakeSettlers() }
-        if case .settle = next.goal {
-            settle(next)
-        } else {
-            answer(next, .success(()))
-        }
+        if let next = machine.finished(ticket) { carryOut(next) }
+        wakeSettlers()
     }
 
     // MARK: Background
@@ -167,7 +185,13 @@ package actor FeedCoordinator {
     /// - Parameter keepingEngines: Whether its play keeps engine and position, for an instant return.
     func suspend(_ isSuspended: Bool, keepingEngines: Bool) async {
         if isSuspended { suspensionKeepsEngines = keepingEngines }
-        if let ticket = machine.suspend(isSuspended) { settle(ticket) }
+        if let ticket = machine.suspend(isSuspended) { carryOut(ticket) }
+        await settled()
+        guard isSuspended, machine.isSuspended, !suspensionKeepsEngines else { return }
+        for page in machine.stack { await pages[page]?.page?.dropCoveredPlay() }
+    }
+
+    private func settled() async {
         await withCheckedContinuation { waiter in
             if machine.isSettled { waiter.resume() } else { settlers.append(waiter) }
         }

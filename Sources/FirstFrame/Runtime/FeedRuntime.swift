@@ -152,7 +152,7 @@ public final class FeedRuntime: Sendable {
             return (task, true)
         }
         await ending.value
-        if isFirst { owned?.loop.stop() }
+        if isFirst { await owned?.loop.stopFromAnywhere() }
     }
 
     private func endEverything() async {

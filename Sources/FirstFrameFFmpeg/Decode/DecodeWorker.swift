@@ -9,7 +9,6 @@ final class DecodeWorker: Sendable {
         let index: MediaIndex
         let firstFrame: VideoFrame?
         let startPosition: Duration
-        let hasAudio: Bool
     }
     private struct Shared {
         var isStopping = false
@@ -135,8 +134,7 @@ final class DecodeWorker: Sendable {
             let times = [first?.presentationTime, session.firstSoundTime].compactMap { $0 }
             let result = Opened(
                 description: description, index: session.demuxer.index(), firstFrame: first,
-                startPosition: options.startTime > .zero ? options.startTime : times.min() ?? .zero,
-                hasAudio: session.hasAudio)
+                startPosition: options.startTime > .zero ? options.startTime : times.min() ?? .zero)
             loop.post { opened(.success(result)) }
             decode(session, decoded)
         } catch {

@@ -1,4 +1,5 @@
 internal import CFFmpeg
+import EventLoop
 import FeedVocabulary
 import Playback
 import ResourceLoading
@@ -163,8 +164,8 @@ final class Demuxer {
         guard let context else { return }
         loadError = nil
         if let bytes = context.pointee.pb { (bytes.pointee.error, bytes.pointee.eof_reached) = (0, 0) }
-        let microseconds = time.components.seconds * 1_000_000 + time.components.attoseconds / 1_000_000_000_000
-        let code = av_seek_frame(context, -1, microseconds + startMicroseconds, AVSEEK_FLAG_BACKWARD)
+        let (place, isTooFar) = (time.wholeNanoseconds / 1_000).addingReportingOverflow(startMicroseconds)
+        let code = av_seek_frame(context, -1, isTooFar ? .max : place, AVSEEK_FLAG_BACKWARD)
         if code < 0, let loadError { throw loadError }
         try check(code, "av_seek_frame")
     }

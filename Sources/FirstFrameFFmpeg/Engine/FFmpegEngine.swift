@@ -29,7 +29,6 @@ actor FFmpegEngine: PlayerEngine {
     private var worker: DecodeWorker?
     private var index = MediaIndex()
     private var heldFrame: VideoFrame?
-    private var hasAudio = false
     private var opening: CheckedContinuation<DecodeWorker.Opened, any Error>?
     private var timer: LoopTimer?
     private var isSuspended = false
@@ -85,7 +84,7 @@ actor FFmpegEngine: PlayerEngine {
             }
             try Task.checkCancellation()
             guard machine.opened() else { throw PlaybackError.stopped }
-            (index, heldFrame, hasAudio) = (opened.index, opened.firstFrame, opened.hasAudio)
+            (index, heldFrame) = (opened.index, opened.firstFrame)
             clock = PlaybackClock(at: opened.startPosition)
             deliveredUntil = opened.startPosition
             return opened.description
@@ -129,6 +128,8 @@ actor FFmpegEngine: PlayerEngine {
         stand()
         clock.freeze(at: place)
         (heldFrame, deliveredUntil) = (nil, place)
+        frames.channel.discard()
+        audio.channel.discard()
         worker.seek(to: place)
         try await awaitSeek(number)
     }
@@ -199,7 +200,8 @@ actor FFmpegEngine: PlayerEngine {
     private func stand() {
         if let timer { loop.cancel(timer) }
         timer = nil
-        if let start = stallStart.take() { stalledTime += start.duration(to: loop.now) }
+        // Whoever was told of the stall learns that it is over; what begins anew begins like a start.
+        if let start = stallStart.take() { resumed(after: start.duration(to: loop.now)) }
         isStarting = false
         clock.stop(at: loop.now)
     }
@@ -340,6 +342,11 @@ actor FFmpegEngine: PlayerEngine {
         scheduleStallCheck()
     }
 
+    private func resumed(after time: Duration) {
+        stalledTime += time
+        events.channel.send(.resumed(after: time))
+    }
+
     private func scheduleStallCheck() {
         timer = loop.schedule(at: loop.now.advanced(by: Self.stallPoll)) { [weak self] in
             self?.assumeIsolated { $0.pump() }
@@ -358,10 +365,7 @@ actor FFmpegEngine: PlayerEngine {
         let isOver = front.isVideoDone && front.isAudioDone
         let hasSomething = front.video != nil || (front.isVideoDone && front.audio != nil)
         guard isOver || (hasSomething && isSupplied) else { return scheduleStallCheck() }
-        if let start = stallStart.take() {
-            stalledTime += start.duration(to: loop.now)
-            events.channel.send(.resumed(after: start.duration(to: loop.now)))
-        }
+        if let start = stallStart.take() { resumed(after: start.duration(to: loop.now)) }
         isStarting = false
         clock.start(at: loop.now)
         pumpByClock(worker)

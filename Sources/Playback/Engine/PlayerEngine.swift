@@ -19,7 +19,7 @@ public protocol PlayerEngine: AnyObject, Sendable {
     func open(_ input: MediaInput, options: EngineOptions) async throws -> MediaDescription
     /// Starts the clock, or goes on after a pause.
     ///
-    /// - Throws: ``PlaybackError/wrongState(call:state:)`` before `open` and after `stop`.
+    /// - Throws: ``PlaybackError/wrongState(call:state:)`` before `open`, ``PlaybackError/stopped`` after `stop`.
     func play() async throws
     /// Stops the clock; the last frame stays valid.
     func pause() async throws

@@ -20,7 +20,9 @@ public struct EngineStream<Element: Sendable>: AsyncSequence, Sendable {
 package final class EngineChannel<Element: Sendable>: Sendable {
     private struct State {
         var queue: [Element] = []
-        var waiter: CheckedContinuation<Element?, Never>?
+        /// Of the newest consumer; the number tells whose it is.
+        var waiter: (number: Int, continuation: CheckedContinuation<Element?, Never>)?
+        var calls = 0
         var isFinished = false
         var dropped = 0
         var onRoom: (@Sendable () -> Void)?
@@ -42,7 +44,7 @@ package final class EngineChannel<Element: Sendable>: Sendable {
     package func send(_ element: Element) {
         let waiter = state.withLock { state -> CheckedContinuation<Element?, Never>? in
             guard !state.isFinished else { return nil }
-            if let waiter = state.waiter.take() { return waiter }
+            if let waiter = state.waiter.take() { return waiter.continuation }
             if state.queue.count == capacity {
                 state.queue.removeFirst()
                 state.dropped += 1
@@ -58,26 +60,37 @@ package final class EngineChannel<Element: Sendable>: Sendable {
         let waiter = state.withLock { state -> CheckedContinuation<Element?, Never>? in
             state.isFinished = true
             state.onRoom = nil
-            return state.waiter.take()
+            return state.waiter.take()?.continuation
         }
         waiter?.resume(returning: nil)
     }
 
+    /// Gives up what is queued.
+    package func discard() { state.withLock { $0.queue.removeAll() } }
+
     func next() async -> Element? {
+        let number = state.withLock { state in
+            state.calls += 1
+            return state.calls
+        }
         let element = await withTaskCancellationHandler {
             await withCheckedContinuation { (waiter: CheckedContinuation<Element?, Never>) in
                 let (answer, overtaken) = state.withLock {
                     state -> (Element??, CheckedContinuation<Element?, Never>?) in
                     if !state.queue.isEmpty { return (.some(state.queue.removeFirst()), nil) }
                     if state.isFinished || Task.isCancelled { return (.some(nil), nil) }
-                    defer { state.waiter = waiter }
-                    return (nil, state.waiter)
+                    defer { state.waiter = (number, waiter) }
+                    return (nil, state.waiter?.continuation)
                 }
                 if let answer { waiter.resume(returning: answer) }
                 overtaken?.resume(returning: nil)
             }
         } onCancel: {
-            state.withLock { $0.waiter.take() }?.resume(returning: nil)
+            // Only its own wait: another consumer may have taken the stream over.
+            let waiter = state.withLock { state in
+                state.waiter?.number == number ? state.waiter.take()?.continuation : nil
+            }
+            waiter?.resume(returning: nil)
         }
         if element != nil { state.withLock { $0.onRoom }?() }
         return element

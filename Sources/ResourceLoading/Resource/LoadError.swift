@@ -21,6 +21,15 @@ public enum LoadError: Error, Hashable, CustomStringConvertible, Sendable {
     /// The reader was closed, or the runtime is shut down.
     case closed
 
+    /// Whether the same request may be answered well later: the network or the server had a bad moment.
+    package var mayPass: Bool {
+        switch self {
+        case .network, .busy, .changed: true
+        case .status(let status, _): status == 408 || status == 425 || status == 429 || status >= 500
+        case .unauthorized, .unusableAnswer, .empty, .notHandled, .host, .closed: false
+        }
+    }
+
     /// One sentence, without secrets.
     public var description: String {
         switch self {
