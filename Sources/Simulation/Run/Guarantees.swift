@@ -17,9 +17,10 @@ struct Guarantees: Sendable {
     }
     private var pages: [Page?] = []
     private var phase: CoordinatorMachine.Phase?
+    private var standsStill = false
 
     mutating func violated(_ text: String) { violations.append(text) }
-    mutating func forgetPages() { (pages, phase) = ([], nil) }
+    mutating func forgetPages() { (pages, phase, standsStill) = ([], nil, false) }
 
     // MARK: After every step
 
@@ -27,6 +28,9 @@ struct Guarantees: Sendable {
         pages current: [FeedPage?], coordinator: CoordinatorMachine, liveEngines: Int, audible: Int, engineLimit: Int
     ) {
         check(coordinator)
+        // From the moment that the owner stands still until the app is back, whatever is entered and left meanwhile.
+        standsStill = coordinator.isSuspended && (standsStill || coordinator.phase == .suspended)
+        if standsStill, audible > 0 { violated("\(audible) engines are heard in the background") }
         if audible > 1 { violated("\(audible) engines are heard at once") }
         if liveEngines > engineLimit { violated("\(liveEngines) engines exist, \(engineLimit) are allowed") }
         if pages.count != current.count { pages = Array(repeating: nil, count: current.count) }

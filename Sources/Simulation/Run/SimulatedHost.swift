@@ -46,7 +46,7 @@ package actor SimulatedHost {
     /// What nothing on the network may hold up.
     private static let promptCall = Duration.seconds(2)
 
-    func begin(_ step: UserStep) {
+    func begin(_ step: UserStep, isCancelled: Bool = false) {
         nextCall += 1
         let number = nextCall
         let name = step.name
@@ -55,6 +55,7 @@ package actor SimulatedHost {
         let limit = step.isPrompt ? Self.promptCall : Self.longestCall
         calls[number] = Call(name: name, began: loop.now, due: loop.now.advanced(by: limit))
         calls[number]?.task = threads.spawn { await self.carryOut(number, step) }
+        if isCancelled { cancel(number) }
     }
 
     private nonisolated func carryOut(_ number: Int, _ step: UserStep) async {
@@ -83,9 +84,12 @@ package actor SimulatedHost {
     var openCalls: [String] { calls.inOrder.map(\.value.name) }
 
     private func cancelNewest() {
-        guard let number = calls.keys.sorted().last(where: { calls[$0]?.name.hasPrefix("cancelNewest") == false }),
-            let call = calls[number]
-        else { return }
+        if let number = calls.keys.sorted().last(where: { calls[$0]?.name.hasPrefix("cancelNewest") == false }) {
+            cancel(number)
+        }
+    }
+    private func cancel(_ number: Int) {
+        guard let call = calls[number] else { return }
         call.task?.cancel()
         calls[number]?.due = min(call.due, loop.now.advanced(by: Self.promptCall))
     }
@@ -265,11 +269,20 @@ package actor SimulatedHost {
 
     private nonisolated func clear(_ page: FeedPage, byLeaving: Bool) async {
         let life = await page.audit.life
+        let calls = await nextCall
         if byLeaving { await runtime.leave(page) } else { await page.clear() }
         let audit = await page.audit
+        if byLeaving { await checkReturn(since: calls) }
         if audit.life == life, audit.state != .inactive {
             await note(violation: "\(page.id) is \(audit.state) after its clear has returned")
         }
+    }
+
+    /// The page below is back when `leave` has returned, if nothing else was called meanwhile.
+    private func checkReturn(since number: Int) {
+        let machine = runtime.coordinator.assumeIsolated { $0.machine }
+        guard number == nextCall, calls.count == 1, machine.phase == .unowned, !machine.stack.isEmpty else { return }
+        guarantees.violated("nobody owns the strategies after a leave, and \(machine.stack) lie covered")
     }
 
     /// Encoded again: the file has another length and another validator.

@@ -121,7 +121,7 @@ package struct SimulationRun {
             case .milliseconds(let time): loop.advance(by: .milliseconds(time))
             case .steps(let count): loop.advance(steps: count)
             }
-            try take(step.step)
+            try take(step)
             if number % Self.stepsBetweenDiskChecks == 0 { checkDisk() }
             loop.perform { [host] in host.assumeIsolated { $0.checkCalls() } }
             if !violations.isEmpty { break }
@@ -136,7 +136,8 @@ package struct SimulationRun {
         loop.perform { [host] in host.assumeIsolated { $0.guarantees.violated(text) } }
     }
 
-    private mutating func take(_ step: UserStep) throws {
+    private mutating func take(_ timed: TimedStep) throws {
+        let step = timed.step
         if let calls = callsSinceShutdown {
             callsSinceShutdown = calls + 1
             if calls >= Self.callsAfterShutdown { try restart(losingPower: false) }
@@ -151,7 +152,8 @@ package struct SimulationRun {
         case .shutdown:
             callsSinceShutdown = callsSinceShutdown ?? 0
             loop.perform { [host] in host.assumeIsolated { $0.begin(step) } }
-        case _: loop.perform { [host] in host.assumeIsolated { $0.begin(step) } }
+        case _:
+            loop.perform { [host] in host.assumeIsolated { $0.begin(step, isCancelled: timed.isCancelled) } }
         }
     }
 
@@ -183,9 +185,30 @@ package struct SimulationRun {
         ["rest", "loseNetwork", "fling"].contains { call.hasPrefix($0) }
     }
 
+    /// The network is well again, and nobody calls any more: what was called ends by itself, and not by a shutdown.
+    private func endCalls() {
+        loop.perform { [network, disk] in
+            network.assumeIsolated {
+                $0.setDown(false)
+                $0.setWeather(NetworkWeather(), seed: 0)
+            }
+            disk.assumeIsolated { $0.setWeather(DiskWeather(), seed: 0) }
+        }
+        func open() -> [String] {
+            loop.perform { [host] in host.assumeIsolated { $0.openCalls.filter { !Self.sleeps($0) } } }
+        }
+        let deadline = loop.now.advanced(by: Self.longestRecovery)
+        while !open().isEmpty, loop.now < deadline { loop.advance(by: .seconds(1)) }
+        let left = open()
+        if !left.isEmpty { violated("calls that don't return though all is well: \(left.joined(separator: ", "))") }
+    }
+    /// A stall, and the retries that a request has left.
+    private static let longestRecovery = Duration.seconds(90)
+
     private mutating func end() throws {
         checkDisk()
         loop.advance(by: .seconds(1))
+        endCalls()
         try endProcess()
         loop.advance(by: .seconds(30))
         let open = loop.perform { [host] in host.assumeIsolated { $0.openCalls } }

@@ -47,12 +47,14 @@ package struct TimedStep: Hashable, Sendable {
     }
     package let wait: Wait
     package let step: UserStep
+    /// Whether the host's task is cancelled before it begins.
+    package var isCancelled = false
 
     /// One line for people.
     package var name: String {
         switch wait {
-        case .milliseconds(let time): "after \(time) ms, \(step.name)"
-        case .steps(let count): "after \(count) steps of the loop, \(step.name)"
+        case .milliseconds(let time): "after \(time) ms, \(step.name)" + (isCancelled ? ", cancelled" : "")
+        case .steps(let count): "after \(count) steps of the loop, \(step.name)" + (isCancelled ? ", cancelled" : "")
         }
     }
 }
@@ -146,7 +148,7 @@ package struct Scenario: Sendable {
         }
         for _ in 0..<Int.random(in: 10...34, using: &random) {
             let step = draw(mood, pages, clips, &random)
-            steps.append(TimedStep(wait: wait(&random), step: step))
+            steps.append(TimedStep(wait: wait(&random), step: step, isCancelled: chance(0.03, &random)))
             if case .pause(let page) = step, chance(0.6, &random) { steps += away(from: page, pages, &random) }
         }
         return steps
@@ -181,14 +183,16 @@ package struct Scenario: Sendable {
         let other = UserStep.Page.number(Int.random(in: 0..<pages, using: &random))
         let clip = clips.randomElement(using: &random)!
         let place = Int.random(in: 0..<max(2, clips.count + 1), using: &random)
-        let some = Array(clips.shuffled(using: &random).prefix(Int.random(in: 0...clips.count, using: &random)))
+        // Lists of real services hold an entry twice now and then.
+        let some = (chance(0.2, &random) ? [clip, clip] : [])
+            + Array(clips.shuffled(using: &random).prefix(Int.random(in: 0...clips.count, using: &random)))
         switch Int.random(in: 0..<100, using: &random) {
         case 0..<24: return .swipe(page)
         case 24..<28: return .swipeBack(page)
         case 28..<33: return .fling(page, Int.random(in: 2...5, using: &random))
         case 33..<38: return .play(page, at: place)
         case 38..<42: return .willSelect(page, at: place)
-        case 42..<46: return .take(page, milliseconds: [0, 0, 50, 2_000].randomElement(using: &random)!)
+        case 42..<46: return .take(page, milliseconds: [0, 0, 50, 2_000, 1 << 60].randomElement(using: &random)!)
         case 46..<56:
             return .enter(
                 other, chance(0.5, &random) ? .clear : .replaceSources, carryingPlay: chance(0.3, &random))
