@@ -67,6 +67,45 @@ private func openDescriptors() -> Int {
         #expect(await counter.count == 400)
     }
 
+    @Test("LIMIT-1, LIMIT-2: a loop that finds no descriptor says so, and the next one works") func noDescriptors()
+        async
+    {
+        await #expect(processExitsWith: .success) {
+            try LoopThread().stop()  // libuv itself aborts when the first loop of a process finds none for its signals
+            var limit = rlimit()
+            getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+            let before = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count) ?? 0
+            // With each limit another call is the one that fails, until there are enough.
+            for extra in 0..<12 {
+                var tight = limit
+                tight.rlim_cur = rlim_t(before + extra)
+                setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &tight)
+                if let loop = try? LoopThread() { loop.stop() }
+                setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+            }
+            let loop = try LoopThread()
+            try await loop.sleep(for: .milliseconds(1))
+            loop.stop()
+        }
+    }
+
+    @Test("a time in a thousand years is a time like any other") func farFuture() async throws {
+        let loop = try LoopThread()
+        loop.schedule(at: loop.now.advanced(by: .seconds(Int64.max))) { Issue.record("a thousand years are not over") }
+        try await loop.sleep(for: .milliseconds(2))
+        #expect(Duration.seconds(Int64.max).wholeNanoseconds == .max)
+        #expect(Duration.seconds(Int64.min).wholeNanoseconds == .min)
+        #expect(Duration.nanoseconds(-7).wholeNanoseconds == -7)
+        loop.stop()
+    }
+
+    @Test("a loop can be ended from one of its own jobs") func endFromWithin() async throws {
+        let loop = try LoopThread()
+        let task = Task(executorPreference: loop) { await loop.stopFromAnywhere() }
+        await task.value
+        #expect(loop.isIsolatingCurrentContext() == false)
+    }
+
     @Test("files are written, read, renamed and removed") func files() async throws {
         let loop = try LoopThread()
         let files = LoopFiles(loop: loop)

@@ -275,7 +275,9 @@ private func allFrames() -> EngineOptions {
         }
     }
 
-    @Test("PAGE-2: what seeks when its page is left starts nowhere; a stop ends the seek") func leftDuringSeek() async throws {
+    @Test("PAGE-2: what seeks when its page is left starts nowhere; a stop ends the seek") func leftDuringSeek()
+        async throws
+    {
         try await withPage(["first.mp4"]) { page, runtime, _ in
             for delay in 0..<12 {
                 try await runtime.enter(page)

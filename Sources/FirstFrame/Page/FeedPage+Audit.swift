@@ -47,7 +47,9 @@ extension FeedPage {
         audit.preloads = preloads.count
         audit.foreignPreloads = preloads.count - (list.current.map { preloads[$0] == nil ? 0 : 1 } ?? 0)
         (audit.openings, audit.taken, audit.starting) = (openings.count, taken.count, starting.count)
-        (audit.chores, audit.hasSpare, audit.isTicking) = (choreCount, spare != nil, tickTimer != nil || retryTimer != nil)
+        (audit.chores, audit.hasSpare, audit.isTicking) = (
+            choreCount, spare != nil, tickTimer != nil || retryTimer != nil
+        )
         (audit.hasCurrent, audit.hasCarried) = (current != nil, carried != nil)
         (audit.isPlayPending, audit.isAnnounced) = (pendingPlay != nil, announced != nil)
         let limits = preload?.configuration ?? PreloadConfiguration()

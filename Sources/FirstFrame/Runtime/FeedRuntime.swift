@@ -95,7 +95,7 @@ public final class FeedRuntime: Sendable {
     ///     new page continues it, any other play there ends it.
     /// - Throws: ``FeedError/superseded`` when another page is entered, or this one is left, before the switch is done;
     ///   the old owner may be gone then, and no page owns the strategies until the newer switch is done.
-    ///   ``FeedError/stopped``, or `CancellationError`.
+    ///   ``FeedError/stopped``, ``FeedError/foreignPage(_:)``, or `CancellationError`.
     public func enter(_ page: FeedPage, by policy: TransitionPolicy = .clear, carryingPlay: Bool = false) async throws {
         try await coordinator.enter(page, by: policy, carryingPlay: carryingPlay)
     }
@@ -142,8 +142,10 @@ public final class FeedRuntime: Sendable {
         return statistics
     }
 
-    /// Ends everything: pages, engines, requests, connections, the cache, the loop and its thread. Further calls throw
-    /// ``FeedError/stopped``. Idempotent; every call returns when all has ended.
+    /// Ends everything: pages, engines, requests, connections, the cache, the loop and its thread. Further calls of the
+    /// runtime throw ``FeedError/stopped``, reads ``LoadError/closed``, and pages say that they have to be entered first.
+    /// Idempotent, from anywhere; the first call returns when the loop's thread has ended, others when pages, bytes and
+    /// connections have.
     public func shutdown() async {
         let (ending, isFirst) = ending.withLock { ending -> (Task<Void, Never>, Bool) in
             if let ending { return (ending, false) }

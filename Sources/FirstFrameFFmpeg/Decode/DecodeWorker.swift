@@ -161,7 +161,9 @@ final class DecodeWorker: Sendable {
                     input.reader.calm()
                     return .seek(place)
                 }
-                guard shared.isPlaying || shared.isSeeking, !shared.isVideoDone || !shared.isAudioDone else { return nil }
+                guard shared.isPlaying || shared.isSeeking, !shared.isVideoDone || !shared.isAudioDone else {
+                    return nil
+                }
                 if shared.video.count >= Self.framesAhead { shared.isFilling = false }
                 if shared.video.count <= Self.framesAhead / 2 { shared.isFilling = true }
                 let video = !shared.isVideoDone && shared.isFilling

@@ -368,7 +368,8 @@ extension UserStep {
         switch self {
         case .leave, .clear, .clearAll, .suspend, .resume, .enter, .enable, .shutdown, .setSources, .addSources, .pause:
             true
-        case .take, .forget, .insert, .remove, .move, .update, .swipe, .swipeBack, .fling, .play, .willSelect, .goOn, .seek,
+        case .take, .forget, .insert, .remove, .move, .update, .swipe, .swipeBack, .fling, .play, .willSelect, .goOn,
+            .seek,
             .cancelNewest, .loseNetwork, .replaceOnServer, .read, .clearCache, .askStatistics, .rest, .kill, .cutPower:
             false
         }

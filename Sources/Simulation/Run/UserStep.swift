@@ -184,7 +184,8 @@ package struct Scenario: Sendable {
         let clip = clips.randomElement(using: &random)!
         let place = Int.random(in: 0..<max(2, clips.count + 1), using: &random)
         // Lists of real services hold an entry twice now and then.
-        let some = (chance(0.2, &random) ? [clip, clip] : [])
+        let some =
+            (chance(0.2, &random) ? [clip, clip] : [])
             + Array(clips.shuffled(using: &random).prefix(Int.random(in: 0...clips.count, using: &random)))
         switch Int.random(in: 0..<100, using: &random) {
         case 0..<24: return .swipe(page)

@@ -12,14 +12,14 @@ package struct SimulatedWorld: Sendable {
 
     package init(
         seed: UInt64, roundTrip: Duration = .milliseconds(40), bytesPerSecond: Int = 1_000_000,
-        openTime: Duration = .milliseconds(10), engineLimit: Int = 3
+        openTime: Duration = .milliseconds(10), engines weather: EngineWeather? = nil, engineLimit: Int = 3
     ) throws {
         let loop = SimulatedLoop(seed: seed)
         let disk = SimulatedDisk(loop: loop)
         self.loop = loop
         self.disk = disk
         network = SimulatedNetwork(loop: loop, roundTrip: roundTrip, bytesPerSecond: bytesPerSecond)
-        engines = SimulatedEngines(openTime: openTime)
+        engines = weather.map { SimulatedEngines($0, seed: seed) } ?? SimulatedEngines(openTime: openTime)
         let opened = try loop.run {
             try await MediaCache.open(
                 CacheConfiguration(directory: "/cache"), on: loop, files: disk, index: .memory(nil))
