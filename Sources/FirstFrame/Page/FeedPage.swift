@@ -130,8 +130,8 @@ public actor FeedPage {
     public func enable(_ strategies: [Strategy]) async throws {
         try Self.validate(strategies)
         try beginLife(strategies)
-        // In the background it stands still from the beginning.
-        if isRuntimeSuspended { await startCovering(keepingPlay: false)?.value }
+        if isRuntimeSuspended { startCovering(keepingPlay: false) }  // in the background it stands still at once
+        await coverEnds()
     }
 
     private var isRuntimeSuspended: Bool { runtime.coordinator.assumeIsolated { $0.machine.isSuspended } }
@@ -181,8 +181,11 @@ public actor FeedPage {
         if standsStill { startCovering(keepingPlay: play != nil) } else { replan() }
     }
 
-    /// Waits until the page is covered, as it is about to be.
-    func coverEnds() async { await covering?.value }
+    /// Waits until the page is covered, as it is about to be, or cleared, if that came between.
+    func coverEnds() async {
+        await covering?.value
+        await clearing?.value
+    }
 
     /// Ends all work of the page: preloads, spare and playing engines. When it returns nothing of the page runs and no
     /// event of it will come. The list and the position are remembered; bytes on disk stay. Idempotent.
@@ -251,13 +254,13 @@ public actor FeedPage {
     /// and the page comes back at its entry.
     func cover(keepingPlay: Bool) async {
         await clearing?.value
-        await startCovering(keepingPlay: keepingPlay)?.value
+        startCovering(keepingPlay: keepingPlay)
+        await coverEnds()
     }
 
     /// From now on nothing begins on the page.
-    @discardableResult func startCovering(keepingPlay: Bool) -> Task<Void, Never>? {
+    func startCovering(keepingPlay: Bool) {
         if machine.beginCover() { covering = loop.spawn { await self.rest(keepingPlay: keepingPlay) } }
-        return covering
     }
 
     private func rest(keepingPlay: Bool) async {

@@ -93,6 +93,7 @@ struct Guarantees: Sendable {
         {
             violated("\(id) is covered and its strategies work: \(audit)")
         }
+        if audit.taken > 1 { violated("\(id) keeps \(audit.taken) engines that were taken and not played") }
         if audit.preloads > PreloadConfiguration.maximumInFlight { violated("\(id) has \(audit.preloads) preloads") }
         if audit.hasSpare != (audit.preRender == .ready), audit.state == .sourced {
             violated("\(id) has a spare engine: \(audit.hasSpare), its machine says \(audit.preRender ?? .empty)")

@@ -213,10 +213,11 @@ package actor SimulatedHost {
         case .willSelect(let page, let place):
             let page = try await self.page(page)
             try await page.willSelect(await entry(page, at: place))
-        case .take(let page, let deadline):
+        case .take(let page, let place, let deadline):
             let page = try await self.page(page)
-            _ = await page.takePreRenderedEngine(
-                for: await neighbour(page, 1), waitingAtMost: .milliseconds(deadline))
+            var wanted = await neighbour(page, 1)
+            if let place { wanted = await entry(page, at: place) }
+            _ = await page.takePreRenderedEngine(for: wanted, waitingAtMost: .milliseconds(deadline))
         case .pause(let page): try await pause(page, true)
         case .goOn(let page): try await pause(page, false)
         case .seek(let page, let time):

@@ -15,7 +15,8 @@ package enum UserStep: Hashable, Sendable {
     case insert(Page, clip: Int, at: Int), remove(Page, at: Int), move(Page, from: Int, to: Int)
     case update(Page, at: Int, clip: Int)
     case swipe(Page), swipeBack(Page), fling(Page, Int), play(Page, at: Int)
-    case willSelect(Page, at: Int), take(Page, milliseconds: Int)
+    /// The engine of the entry at a place, or of the one after the current.
+    case willSelect(Page, at: Int), take(Page, at: Int?, milliseconds: Int)
     case pause(Page), goOn(Page)
     case seek(Page, milliseconds: Int)
     case suspend(keepingEngines: Bool), resume
@@ -149,6 +150,11 @@ package struct Scenario: Sendable {
         for _ in 0..<Int.random(in: 10...34, using: &random) {
             let step = draw(mood, pages, clips, &random)
             steps.append(TimedStep(wait: wait(&random), step: step, isCancelled: chance(0.03, &random)))
+            if case .willSelect(let page, let place) = step, chance(0.4, &random) {
+                // Announced, opened and taken, and then perhaps not played.
+                steps.append(
+                    TimedStep(wait: .milliseconds(50), step: .take(page, at: place, milliseconds: 3_000)))
+            }
             if case .pause(let page) = step, chance(0.6, &random) { steps += away(from: page, pages, &random) }
         }
         return steps
@@ -193,7 +199,7 @@ package struct Scenario: Sendable {
         case 28..<33: return .fling(page, Int.random(in: 2...5, using: &random))
         case 33..<38: return .play(page, at: place)
         case 38..<42: return .willSelect(page, at: place)
-        case 42..<46: return .take(page, milliseconds: [0, 0, 50, 2_000, 1 << 60].randomElement(using: &random)!)
+        case 42..<46: return .take(page, at: nil, milliseconds: [0, 0, 50, 2_000, 1 << 60].randomElement(using: &random)!)
         case 46..<56:
             return .enter(
                 other, chance(0.5, &random) ? .clear : .replaceSources, carryingPlay: chance(0.3, &random))

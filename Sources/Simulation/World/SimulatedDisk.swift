@@ -70,88 +70,106 @@ package actor SimulatedDisk: FileSystem {
 
     private enum Kind { case write, sync, other }
 
-    fileprivate func write() async throws { try await take(.write, "write") }
-    fileprivate func sync() async throws { try await take(.sync, "fdatasync") }
-    fileprivate func call(_ name: String) async throws { try await take(.other, name) }
+    fileprivate func write<Value: Sendable>(_ body: () throws -> Value) async throws -> Value {
+        try await take(.write, "write", body)
+    }
+    fileprivate func sync<Value: Sendable>(_ body: () throws -> Value) async throws -> Value {
+        try await take(.sync, "fdatasync", body)
+    }
+    fileprivate func call<Value: Sendable>(_ name: String, _ body: () throws -> Value) async throws -> Value {
+        try await take(.other, name, body)
+    }
 
-    /// A call's time and luck.
-    private func take(_ kind: Kind, _ call: String) async throws {
+    /// A call's time and luck, and then what it does, in one step: nothing happens after the power has gone.
+    private func take<Value: Sendable>(_ kind: Kind, _ call: String, _ body: () throws -> Value) async throws -> Value {
         try await loop.offload {}
         if isDead { throw LoopError(code: -EIO, call: call) }
-        guard weather.errorRate > 0, Double.random(in: 0..<1, using: &random) < weather.errorRate else { return }
-        switch kind {
-        case .other: return
-        case .sync:
-            faultCounts[.syncFails, default: 0] += 1
-            throw LoopError(code: -EIO, call: call)
-        case .write:
-            let isFull = Bool.random(using: &random)
-            faultCounts[isFull ? .diskFull : .writeFails, default: 0] += 1
-            throw LoopError(code: isFull ? -ENOSPC : -EIO, call: call)
+        if weather.errorRate > 0, Double.random(in: 0..<1, using: &random) < weather.errorRate {
+            switch kind {
+            case .other: break
+            case .sync:
+                faultCounts[.syncFails, default: 0] += 1
+                throw LoopError(code: -EIO, call: call)
+            case .write:
+                let isFull = Bool.random(using: &random)
+                faultCounts[isFull ? .diskFull : .writeFails, default: 0] += 1
+                throw LoopError(code: isFull ? -ENOSPC : -EIO, call: call)
+            }
         }
+        return try body()
     }
 
     // MARK: Calls
 
     package var used: Int64 { files.values.reduce(0) { $0 + $1.allocated } }
-    fileprivate func hasRoom(for bytes: Int64) -> Bool { capacity == .max || used + bytes <= capacity }
+    private func hasRoom(for bytes: Int64) -> Bool { capacity == .max || used + bytes <= capacity }
 
     private func missing(_ path: String, _ call: String) -> LoopError {
         LoopError(code: -ENOENT, call: "\(call) \(path)")
     }
 
     package func open(_ path: String, creating: Bool) async throws -> any OpenFile {
-        try await call("open")
-        if let file = files[path] { return SimulatedFile(file, disk: self) }
-        guard creating else { throw missing(path, "open") }
-        let file = StoredFile()
-        files[path] = file
-        unsyncedNames.insert(path)
-        return SimulatedFile(file, disk: self)
+        try await call("open") {
+            if let file = files[path] { return SimulatedFile(file, disk: self) }
+            guard creating else { throw missing(path, "open") }
+            let file = StoredFile()
+            files[path] = file
+            unsyncedNames.insert(path)
+            return SimulatedFile(file, disk: self)
+        }
     }
     package func stat(_ path: String) async throws -> FileStatus {
-        try await call("stat")
-        if directories.contains(path) { return FileStatus(length: 0, allocated: 0, isDirectory: true) }
-        guard let file = files[path] else { throw missing(path, "stat") }
-        return FileStatus(length: file.length, allocated: file.allocated, isDirectory: false)
+        try await call("stat") {
+            if directories.contains(path) { return FileStatus(length: 0, allocated: 0, isDirectory: true) }
+            guard let file = files[path] else { throw missing(path, "stat") }
+            return FileStatus(length: file.length, allocated: file.allocated, isDirectory: false)
+        }
     }
     package func rename(_ path: String, to newPath: String) async throws {
-        try await call("rename")
-        guard let file = files.removeValue(forKey: path) else { throw missing(path, "rename") }
-        files[newPath] = file
+        try await call("rename") {
+            guard let file = files.removeValue(forKey: path) else { throw missing(path, "rename") }
+            files[newPath] = file
+        }
     }
     package func unlink(_ path: String) async throws {
-        try await call("unlink")
-        guard files.removeValue(forKey: path) != nil else { throw missing(path, "unlink") }
-        unsyncedNames.remove(path)
+        try await call("unlink") {
+            guard files.removeValue(forKey: path) != nil else { throw missing(path, "unlink") }
+            unsyncedNames.remove(path)
+        }
     }
     package func list(_ path: String) async throws -> [String] {
-        try await call("list")
-        let prefix = path + "/"
-        return files.keys.filter { $0.hasPrefix(prefix) }.map { String($0.dropFirst(prefix.count)) }.sorted()
+        try await call("list") {
+            let prefix = path + "/"
+            return files.keys.filter { $0.hasPrefix(prefix) }.map { String($0.dropFirst(prefix.count)) }.sorted()
+        }
     }
     package func makeDirectory(_ path: String) async throws {
-        try await call("mkdir")
-        directories.insert(path)
+        try await call("mkdir") { _ = directories.insert(path) }
     }
-    package func syncDirectory(_ path: String) async throws {
-        try await sync()
-        unsyncedNames = []
-    }
+    package func syncDirectory(_ path: String) async throws { try await sync { unsyncedNames = [] } }
     package func freeBytes(at path: String) async throws -> Int64 {
-        try await call("statvfs")
-        return capacity - used
+        try await call("statvfs") { capacity - used }
     }
     package func copy(_ path: String, to newPath: String) async throws {
         let source = try await open(path, creating: false)
         let target = try await open(newPath, creating: true)
         try await target.write(try await source.read(at: 0, count: .max), at: 0)
     }
+
+    fileprivate func write(_ bytes: [UInt8], at offset: Int64, to file: StoredFile) async throws {
+        try await write {
+            let range = ByteRange(offset: offset, saturatingLength: Int64(bytes.count))
+            guard hasRoom(for: range.length - file.overlap(with: range)) else {
+                throw LoopError(code: -ENOSPC, call: "write")
+            }
+            file.write(bytes, at: range)
+        }
+    }
 }
 
 /// What the disk has of one file, with holes; the disk's own, while the names and the descriptors come and go.
 private final class StoredFile: Sendable {
-    struct State {
+    private struct State {
         var bytes: [UInt8] = []
         var written = ByteRangeSet()
         /// As it is after a power cut, but for luck.
@@ -159,13 +177,68 @@ private final class StoredFile: Sendable {
         var unsynced = ByteRangeSet()
     }
     private static let pageBytes: Int64 = 4096
-    let state = Lock(State())
+    private let state = Lock(State())
 
     var length: Int64 { Int64(state.withLock { $0.bytes.count }) }
     var allocated: Int64 { state.withLock { $0.written.count } }
     var contents: [UInt8] { state.withLock { $0.bytes } }
 
-    static func put(_ new: ArraySlice<UInt8>, at offset: Int, into bytes: inout [UInt8]) {
+    func overlap(with range: ByteRange) -> Int64 { state.withLock { $0.written.overlap(with: range) } }
+
+    func read(at offset: Int64, count: Int) -> [UInt8] {
+        state.withLock { state in
+            let start = min(Int(offset), state.bytes.count)
+            return Array(state.bytes[start...].prefix(count))
+        }
+    }
+    func write(_ bytes: [UInt8], at range: ByteRange) {
+        state.withLock { state in
+            Self.put(bytes[...], at: Int(range.lowerBound), into: &state.bytes)
+            state.written.insert(range)
+            state.unsynced.insert(range)
+        }
+    }
+
+    /// What a sync that begins now makes durable; what is written during it is not part of it.
+    var unsynced: (bytes: [UInt8], ranges: ByteRangeSet) { state.withLock { ($0.bytes, $0.unsynced) } }
+
+    func synced(_ bytes: [UInt8], _ ranges: ByteRangeSet) {
+        state.withLock { state in
+            for range in ranges.ranges where range.lowerBound < bytes.count {
+                let part = Int(range.lowerBound)..<min(Int(range.upperBound), bytes.count)
+                Self.put(bytes[part], at: part.lowerBound, into: &state.syncedBytes)
+                if state.bytes.count >= part.upperBound, state.bytes[part] == bytes[part] {
+                    state.unsynced.remove(range)
+                }
+            }
+        }
+    }
+    func truncate(to length: Int64) {
+        state.withLock { state in
+            for bytes in [\State.bytes, \State.syncedBytes] {
+                let missing = Int(length) - state[keyPath: bytes].count
+                if missing < 0 { state[keyPath: bytes].removeLast(-missing) }
+                if missing > 0 { state[keyPath: bytes] += repeatElement(0, count: missing) }
+            }
+            state.written.remove(length..<Int64.max)
+            state.unsynced.remove(length..<Int64.max)
+        }
+    }
+    func punchHole(_ range: ByteRange) {
+        state.withLock { state in
+            for bytes in [\State.bytes, \State.syncedBytes] {
+                let part = range.clamped(to: 0..<Int64(state[keyPath: bytes].count))
+                state[keyPath: bytes].withUnsafeMutableBytes { memory in
+                    _ = UnsafeMutableRawBufferPointer(rebasing: memory[Int(part.lowerBound)..<Int(part.upperBound)])
+                        .initializeMemory(as: UInt8.self, repeating: 0)
+                }
+            }
+            state.written.remove(range)
+            state.unsynced.remove(range)
+        }
+    }
+
+    private static func put(_ new: ArraySlice<UInt8>, at offset: Int, into bytes: inout [UInt8]) {
         let end = offset + new.count
         if bytes.count < end { bytes += [UInt8](repeating: 0, count: end - bytes.count) }
         bytes.withUnsafeMutableBytes { memory in
@@ -204,62 +277,20 @@ private final class SimulatedFile: OpenFile {
 
     var descriptor: Int32? { nil }
     func read(at offset: Int64, count: Int) async throws -> [UInt8] {
-        try await disk.call("read")
-        return file.state.withLock { state in
-            let start = min(Int(offset), state.bytes.count)
-            return Array(state.bytes[start...].prefix(count))
-        }
+        try await disk.call("read") { [file] in file.read(at: offset, count: count) }
     }
-    func write(_ new: [UInt8], at offset: Int64) async throws {
-        try await disk.write()
-        let range = ByteRange(offset: offset, saturatingLength: Int64(new.count))
-        let growth = range.length - file.state.withLock { $0.written.overlap(with: range) }
-        guard await disk.hasRoom(for: growth) else { throw LoopError(code: -ENOSPC, call: "write") }
-        file.state.withLock { state in
-            StoredFile.put(new[...], at: Int(offset), into: &state.bytes)
-            state.written.insert(range)
-            state.unsynced.insert(range)
-        }
+    func write(_ bytes: [UInt8], at offset: Int64) async throws {
+        try await disk.write(bytes, at: offset, to: file)
     }
     func sync() async throws {
-        // What is written during the sync is not part of it.
-        let (bytes, ranges) = file.state.withLock { ($0.bytes, $0.unsynced) }
-        try await disk.sync()
-        file.state.withLock { state in
-            for range in ranges.ranges where range.lowerBound < bytes.count {
-                let part = Int(range.lowerBound)..<min(Int(range.upperBound), bytes.count)
-                StoredFile.put(bytes[part], at: part.lowerBound, into: &state.syncedBytes)
-                if state.bytes.count >= part.upperBound, state.bytes[part] == bytes[part] {
-                    state.unsynced.remove(range)
-                }
-            }
-        }
+        let (bytes, ranges) = file.unsynced
+        try await disk.sync { [file] in file.synced(bytes, ranges) }
     }
     func truncate(to length: Int64) async throws {
-        try await disk.call("ftruncate")
-        file.state.withLock { state in
-            for bytes in [\StoredFile.State.bytes, \StoredFile.State.syncedBytes] {
-                let missing = Int(length) - state[keyPath: bytes].count
-                if missing < 0 { state[keyPath: bytes].removeLast(-missing) }
-                if missing > 0 { state[keyPath: bytes] += repeatElement(0, count: missing) }
-            }
-            state.written.remove(length..<Int64.max)
-            state.unsynced.remove(length..<Int64.max)
-        }
+        try await disk.call("ftruncate") { [file] in file.truncate(to: length) }
     }
     func punchHole(_ range: ByteRange) async throws {
-        try await disk.call("fallocate")
-        file.state.withLock { state in
-            for bytes in [\StoredFile.State.bytes, \StoredFile.State.syncedBytes] {
-                let part = range.clamped(to: 0..<Int64(state[keyPath: bytes].count))
-                state[keyPath: bytes].withUnsafeMutableBytes { memory in
-                    _ = UnsafeMutableRawBufferPointer(rebasing: memory[Int(part.lowerBound)..<Int(part.upperBound)])
-                        .initializeMemory(as: UInt8.self, repeating: 0)
-                }
-            }
-            state.written.remove(range)
-            state.unsynced.remove(range)
-        }
+        try await disk.call("fallocate") { [file] in file.punchHole(range) }
     }
     func close() async throws {}
 }
