@@ -27,6 +27,15 @@ private actor Stage {
                 "-movflags", "+faststart", "\(path)/silent.mp4",
             ])
         try ffmpeg(sound + ["-c:a", "aac", "\(path)/sound.m4a"])
+        try ffmpeg(
+            ["-f", "lavfi", "-i", "testsrc=size=320x240:rate=25:duration=2", "-f", "lavfi", "-i", "sine=duration=6"]
+                + codecs + ["-movflags", "+faststart", "\(path)/longsound.mp4"])
+        try ffmpeg(
+            [
+                "-f", "lavfi", "-i", "testsrc=size=320x240:rate=25:duration=4", "-c:v", "libx264", "-g", "25",
+                "-preset",
+                "veryfast", "-muxdelay", "1.4", "-muxpreload", "1.4", "\(path)/late.ts",
+            ])
         let whole = try Data(contentsOf: URL(filePath: path + "/first.mp4"))
         try whole.prefix(whole.count / 2).write(to: URL(filePath: path + "/truncated.mp4"))
         try whole.prefix(600).write(to: URL(filePath: path + "/stump.mp4"))
@@ -294,6 +303,55 @@ private func allFrames() -> EngineOptions {
         }
     }
 
+    @Test("seeks of an engine that stands still, one after the other, each give their frame") func seeksWhilePaused()
+        async throws
+    {
+        try await withPage(["first.mp4"]) { page, _, _ in
+            let engine = try await page.play("first.mp4")
+            let frames = engine.frames.makeAsyncIterator()
+            _ = await frames.next()
+            try await engine.pause()
+            try await Task.sleep(for: .milliseconds(100))  // decoded ahead, and nobody takes it
+            for milliseconds in [1_500, 300, 1_900, 0, 1_000] {
+                try await engine.seek(to: .milliseconds(milliseconds))
+                let frame = try #require(await frames.next())
+                #expect(frame.presentationTime <= .milliseconds(milliseconds))
+                #expect(frame.presentationTime + frame.duration > .milliseconds(milliseconds))
+                try await Task.sleep(for: .milliseconds(50))
+            }
+            try await engine.seek(to: .seconds(2))  // the end has a picture, too
+            let last = try #require(await frames.next())
+            #expect(last.presentationTime > .milliseconds(1_950))
+        }
+    }
+
+    @Test("a seek to where only sound is left goes on with it") func seekIntoSound() async throws {
+        try await withPage(["longsound.mp4"]) { page, _, _ in
+            let engine = try await page.play("longsound.mp4")
+            let consumer = Task { for await _ in engine.frames {} }
+            try await engine.seek(to: .milliseconds(5_500))
+            for await event in engine.events { if event == .ended { break } }
+            #expect(await engine.status().position >= .milliseconds(5_900))
+            await consumer.value
+        }
+    }
+
+    @Test("times of a file that begins late are its own, in seeks too") func seekInLateFile() async throws {
+        try await withPage(["late.ts"]) { page, _, _ in
+            let engine = try await page.play("late.ts")
+            let frames = engine.frames.makeAsyncIterator()
+            let first = try #require(await frames.next()).presentationTime
+            #expect(first > .seconds(1))
+            try await engine.pause()
+            for offset in [3_000, 1_200, 3_900] {
+                let place = first + .milliseconds(offset)
+                try await engine.seek(to: place)
+                let frame = try #require(await frames.next())
+                #expect(frame.presentationTime <= place && frame.presentationTime > place - .milliseconds(41))
+            }
+        }
+    }
+
     @Test("PAGE-9: a pause, or a stop, while bytes are missing stays one when they come") func pausedWhileBuffering()
         async throws
     {
@@ -319,6 +377,16 @@ private func allFrames() -> EngineOptions {
         await engine.stop()
         try await Task.sleep(for: .milliseconds(100))
         await #expect(throws: PlaybackError.stopped) { try await engine.play() }
+        // And near the end, with the middle not fetched, it goes on and ends.
+        await runtime.clearAll()
+        await runtime.clearCache()
+        try await runtime.enter(page)
+        let again = try await page.play("a")
+        let consumer = Task { for await _ in again.frames {} }
+        try await again.seek(to: .milliseconds(1_700))
+        #expect(await !again.status().isComplete)
+        for await event in again.events { if event == .ended { break } }
+        await consumer.value
         await runtime.shutdown()
         await origin.stop()
         loop.stop()

@@ -145,6 +145,8 @@ package struct CoordinatorMachine: Hashable, Sendable {
     /// - Returns: The one that begins now.
     package mutating func finished(_ ticket: Ticket) -> Ticket? {
         precondition(running == ticket, "\(ticket) ended without running")
+        // The page that was to come back is gone: the one below it does.
+        if case .restore(let page) = ticket.goal, owner == nil, !stack.contains(page) { wantsRestore = true }
         begin(waiting.take())
         return running ?? beginChore()
     }

@@ -90,6 +90,7 @@ public actor FeedPage {
     var choreCount: Int { chores.count }
 
     var isClearing: Bool { clearing != nil }
+    func clearingEnds() async { await clearing?.value }
 
     /// Whether the page's strategies are at work.
     var isOnTop: Bool { machine.state == .enabled || machine.state == .sourced }
@@ -289,7 +290,8 @@ public actor FeedPage {
         guard machine.state == .covered else { return }
         endCurrent()
         list.rest()
-        await workEnds()
+        // These and no others: the page may come back meanwhile.
+        for (_, task) in chores.inOrder { await task.value }
     }
 
     /// The page is on top again: its list is set again, and what it played goes on.

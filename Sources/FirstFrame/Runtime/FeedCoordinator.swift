@@ -87,7 +87,7 @@ package actor FeedCoordinator {
     }
 
     private func arrive(_ page: FeedPage, _ ticket: CoordinatorMachine.Ticket, _ carried: CarriedPlay?) async throws {
-        while await page.isClearing { await page.endLife() }
+        while await page.isClearing { await page.clearingEnds() }
         try land(page, ticket, carried)
         if machine.isSuspended { await page.coverEnds() }
     }

@@ -33,6 +33,8 @@ final class DecodeSession {
     private var skipsFrameAt: Duration?
     /// After a seek: what is over by then is decoded and not shown.
     private var discardsUntil: Duration?
+    /// The last picture that was over by then: shown when none comes after it.
+    private var lastDiscarded: VideoFrame?
 
     var hasVideo: Bool { videoDecoder != nil }
     var hasAudio: Bool { audioDecoder != nil }
@@ -94,11 +96,37 @@ final class DecodeSession {
     func seek(to time: Duration) throws {
         videoDecoder?.flush()
         audioDecoder?.flush()
-        videoPackets = PacketQueue()
-        audioPackets = PacketQueue()
-        (isAtEnd, isVideoDraining, isAudioDraining, skipsFrameAt) = (false, false, false, nil)
-        discardsUntil = time
-        try demuxer.seek(to: time)
+        (isVideoDraining, isAudioDraining, skipsFrameAt) = (false, false, nil)
+        (discardsUntil, lastDiscarded) = (time, nil)
+        // Formats without an index (MPEG-TS) go somewhere near, and not to a key frame: then from further ahead.
+        var margin = Duration.zero
+        while true {
+            let place = time - margin
+            videoPackets = PacketQueue()
+            audioPackets = PacketQueue()
+            isAtEnd = false
+            try demuxer.seek(to: place)
+            let key = try firstKeyTime()
+            if let key, key <= time { return }
+            if videoDecoder == nil || place <= demuxer.startTime { return }
+            margin = margin == .zero ? Self.firstMargin : margin * 2
+        }
+    }
+    private static let firstMargin = Duration.seconds(1)
+
+    /// Reads up to the next key frame; what comes before it can't be decoded. `nil` when there is none.
+    private func firstKeyTime() throws -> Duration? {
+        guard let video = demuxer.video else { return nil }
+        while true {
+            while let packet = videoPackets.first {
+                if packet.pointee.flags & AV_PKT_FLAG_KEY != 0 {
+                    let stamp = packet.pointee.pts != ff_no_timestamp ? packet.pointee.pts : packet.pointee.dts
+                    return stamp == ff_no_timestamp ? .zero : duration(stamp, video.pointee.time_base)
+                }
+                videoPackets.removeFirst()
+            }
+            guard try readPacket() else { return nil }
+        }
     }
 
     private func isDiscarded(_ time: Duration, _ duration: Duration) -> Bool {
@@ -114,10 +142,17 @@ final class DecodeSession {
                 skipsFrameAt = nil
                 return .progressed
             }
-            if isDiscarded(frame.presentationTime, frame.duration) { return .progressed }
+            if isDiscarded(frame.presentationTime, frame.duration) {
+                lastDiscarded = frame
+                return .progressed
+            }
+            lastDiscarded = nil
             return .video(frame)
         }
-        if isVideoDraining { return .videoEnded }
+        if isVideoDraining {
+            if let last = lastDiscarded.take() { return .video(last) }
+            return .videoEnded
+        }
         if let packet = videoPackets.first {
             if videoDecoder.send(packet) { videoPackets.removeFirst() }
         } else if try !readPacket() {

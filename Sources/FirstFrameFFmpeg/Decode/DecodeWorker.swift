@@ -73,6 +73,7 @@ final class DecodeWorker: Sendable {
             (shared.video, shared.audio, shared.audioAhead) = ([], [], .zero)
             (shared.isVideoDone, shared.isAudioDone, shared.failure) = (false, false, nil)
             (shared.seek, shared.isSeeking) = (time, true)
+            shared.isNoticeDue = true  // the last one may have come while nobody looked
             input.reader.nudge()  // it may wait for bytes of the old place
         }
     }
@@ -89,6 +90,8 @@ final class DecodeWorker: Sendable {
         var readOffset: Int64
         var queuedFrames: Int
         var isSeeking: Bool
+        /// Whether all there is has been decoded, taken or not.
+        var isDecoded: Bool
     }
 
     /// What can be taken now; a notice comes when that changes.
@@ -100,7 +103,8 @@ final class DecodeWorker: Sendable {
                 nextVideo: shared.video.dropFirst().first?.presentationTime,
                 audio: shared.audio.first?.presentationTime, isVideoDone: shared.isVideoDone && shared.video.isEmpty,
                 isAudioDone: shared.isAudioDone && shared.audio.isEmpty, failure: shared.failure,
-                readOffset: shared.readOffset, queuedFrames: shared.video.count, isSeeking: shared.isSeeking)
+                readOffset: shared.readOffset, queuedFrames: shared.video.count, isSeeking: shared.isSeeking,
+                isDecoded: shared.isVideoDone && shared.isAudioDone)
         }
     }
     func takeVideo() -> VideoFrame? {
@@ -204,11 +208,11 @@ final class DecodeWorker: Sendable {
             case .audio(let buffer):
                 shared.audio.append(buffer)
                 shared.audioAhead += buffer.duration
-                if !session.hasVideo { shared.isSeeking = false }
             case .videoEnded: shared.isVideoDone = true
             case .audioEnded: shared.isAudioDone = true
             }
-            if shared.isVideoDone && shared.isAudioDone { shared.isSeeking = false }
+            // Sound may go on where there are no pictures any more.
+            if shared.isVideoDone, shared.isAudioDone || !shared.audio.isEmpty { shared.isSeeking = false }
             defer { shared.isNoticeDue = false }
             return shared.isNoticeDue
         }

@@ -159,16 +159,18 @@ final class Demuxer {
         throw FFmpegError(code: code, call: "av_read_frame")
     }
 
-    /// Goes to the key frame at or before `time`. What went wrong before is forgotten.
+    /// Goes to the key frame at or before the presentation time `time`. What went wrong before is forgotten.
     func seek(to time: Duration) throws {
         guard let context else { return }
         loadError = nil
         if let bytes = context.pointee.pb { (bytes.pointee.error, bytes.pointee.eof_reached) = (0, 0) }
-        let (place, isTooFar) = (time.wholeNanoseconds / 1_000).addingReportingOverflow(startMicroseconds)
-        let code = av_seek_frame(context, -1, isTooFar ? .max : place, AVSEEK_FLAG_BACKWARD)
+        let code = av_seek_frame(context, -1, time.wholeNanoseconds / 1_000, AVSEEK_FLAG_BACKWARD)
         if code < 0, let loadError { throw loadError }
         try check(code, "av_seek_frame")
     }
+
+    /// Presentation time at which the media begins, as far as the file tells.
+    var startTime: Duration { .microseconds(startMicroseconds) }
 
     private var startMicroseconds: Int64 {
         guard let start = context?.pointee.start_time, start != ff_no_timestamp else { return 0 }
@@ -221,6 +223,7 @@ final class Demuxer {
     func index() -> MediaIndex {
         var index = MediaIndex()
         index.duration = description.duration
+        index.end = index.duration.map { $0 + .microseconds(startMicroseconds) }
         index.length = reader.length
         guard let format = context?.pointee.iformat, String(cString: format.pointee.name).hasPrefix("mov") else {
             return index

@@ -35,6 +35,8 @@ actor FFmpegEngine: PlayerEngine {
     /// The newest seek, until its frame is there.
     private var seek: (number: Int, waiter: CheckedContinuation<Void, any Error>?)?
     private var seekCount = 0
+    /// How the last seek ended whose task was still on its way to wait for it.
+    private var seekOutcome: (number: Int, result: Result<Void, any Error>)?
     private var stallStart: LoopInstant?
     /// Whether the clock waits for its first bytes.
     private var isStarting = false
@@ -120,7 +122,7 @@ actor FFmpegEngine: PlayerEngine {
     func seek(to time: Duration) async throws {
         try machine.seek()
         guard let worker else { throw PlaybackError.stopped }
-        let place = min(max(.zero, time), index.duration ?? time)
+        let place = min(max(.zero, time), index.end ?? time)
         endSeek(.failure(PlaybackError.superseded))
         seekCount += 1
         let number = seekCount
@@ -139,9 +141,9 @@ actor FFmpegEngine: PlayerEngine {
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (waiter: CheckedContinuation<Void, any Error>) in
                 if Task.isCancelled { return waiter.resume(throwing: CancellationError()) }
+                if let outcome = seekOutcome, outcome.number == number { return waiter.resume(with: outcome.result) }
                 if machine.state == .stopped { return waiter.resume(throwing: PlaybackError.stopped) }
                 if seekCount != number { return waiter.resume(throwing: PlaybackError.superseded) }
-                guard seek?.number == number else { return waiter.resume() }
                 seek?.waiter = waiter
             }
         } onCancel: {
@@ -156,7 +158,7 @@ actor FFmpegEngine: PlayerEngine {
 
     private func endSeek(_ result: Result<Void, any Error>) {
         guard let ended = seek.take() else { return }
-        ended.waiter?.resume(with: result)
+        if let waiter = ended.waiter { waiter.resume(with: result) } else { seekOutcome = (ended.number, result) }
     }
 
     /// Shows the frame of the new place, and goes on from there.
@@ -165,12 +167,25 @@ actor FFmpegEngine: PlayerEngine {
         guard !front.isSeeking else { return }
         readOffset = front.readOffset
         if let failure = front.failure {
-            endSeek(.failure(failure))
+            endSeek(.failure(told(failure)))
         } else {
-            if let frame = worker.takeVideo() { machine.state == .held ? heldFrame = frame : deliver(frame) }
+            if let frame = worker.takeVideo() { show(frame) }
             endSeek(.success(()))
         }
         if machine.state == .playing { run() }
+    }
+
+    /// The frame of a seek: held before the first play, delivered otherwise.
+    private func show(_ frame: VideoFrame) {
+        let end = frame.presentationTime + frame.duration
+        // Beyond an end that nobody knew: the clock is where the media is.
+        if index.end == nil, end < clock.position(at: loop.now) { clock.freeze(at: end) }
+        if machine.state == .held { heldFrame = frame } else { deliver(frame) }
+    }
+
+    /// An error as the host knows it.
+    private func told(_ error: any Error) -> any Error {
+        (error as? FFmpegError).map { PlaybackError.decoding(name: input?.name ?? "", reason: $0.description) } ?? error
     }
 
     /// Lets the clock run, as soon as there is something to show.
@@ -208,7 +223,7 @@ actor FFmpegEngine: PlayerEngine {
 
     func status() async -> EngineStatus {
         var status = EngineStatus()
-        status.position = min(clock.position(at: loop.now), index.duration ?? .seconds(Int64.max / 2))
+        status.position = min(clock.position(at: loop.now), index.end ?? .seconds(Int64.max / 2))
         status.isBufferedAheadExact = index.isExact
         status.isStalled = stallStart != nil
         status.stallCount = stallCount
@@ -355,7 +370,12 @@ actor FFmpegEngine: PlayerEngine {
 
     /// Whether enough is there to run the clock without stopping it again at once.
     private var isSupplied: Bool {
-        input?.reader.isComplete == true || bufferedAhead(clock.position(at: loop.now)) >= Self.resumeAhead
+        guard let input else { return false }
+        if input.reader.isComplete { return true }
+        // Near the end there is less to come than is asked for elsewhere.
+        let position = clock.position(at: loop.now)
+        let rest = index.end.map { max(.zero, $0 - position) } ?? Self.resumeAhead
+        return bufferedAhead(position) >= min(Self.resumeAhead, rest)
     }
 
     private func checkSupply(_ worker: DecodeWorker) {
@@ -364,7 +384,7 @@ actor FFmpegEngine: PlayerEngine {
         if let failure = front.failure { return finish(failure) }
         let isOver = front.isVideoDone && front.isAudioDone
         let hasSomething = front.video != nil || (front.isVideoDone && front.audio != nil)
-        guard isOver || (hasSomething && isSupplied) else { return scheduleStallCheck() }
+        guard isOver || (hasSomething && (isSupplied || front.isDecoded)) else { return scheduleStallCheck() }
         if let start = stallStart.take() { resumed(after: start.duration(to: loop.now)) }
         isStarting = false
         clock.start(at: loop.now)

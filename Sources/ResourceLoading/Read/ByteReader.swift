@@ -31,7 +31,13 @@ package final class ByteReader: Sendable {
 
     /// Makes blocking reads fail until ``calm()``, because their thread has to do something else first. Any thread.
     package func nudge() { bytes.state.withLockNotifying { $0.readers[id]?.isNudged = true } }
-    package func calm() { bytes.state.withLock { $0.readers[id]?.isNudged = false } }
+    /// Ends that. A failure from before is forgotten: what is read next is asked for anew.
+    package func calm() {
+        bytes.state.withLock { state in
+            state.readers[id]?.isNudged = false
+            if state.readers[id]?.isInterrupted == false { state.readers[id]?.failure = nil }
+        }
+    }
 
     /// Time that blocking reads have waited for bytes. Any thread.
     package var waitedTime: Duration { bytes.state.withLock { $0.readers[id]?.waited ?? .zero } }

@@ -199,7 +199,8 @@ package struct Scenario: Sendable {
         case 28..<33: return .fling(page, Int.random(in: 2...5, using: &random))
         case 33..<38: return .play(page, at: place)
         case 38..<42: return .willSelect(page, at: place)
-        case 42..<46: return .take(page, at: nil, milliseconds: [0, 0, 50, 2_000, 1 << 60].randomElement(using: &random)!)
+        case 42..<46:
+            return .take(page, at: nil, milliseconds: [0, 0, 50, 2_000, 1 << 60].randomElement(using: &random)!)
         case 46..<56:
             return .enter(
                 other, chance(0.5, &random) ? .clear : .replaceSources, carryingPlay: chance(0.3, &random))
