@@ -191,7 +191,8 @@ public actor FeedPage {
     /// Ends all work of the page: preloads, spare and playing engines. When it returns nothing of the page runs and no
     /// event of it will come. The list and the position are remembered; bytes on disk stay. Idempotent.
     ///
-    /// A switch to it that waits or is under way throws ``FeedError/superseded``. A page that it covered stays covered until it is entered; ``FeedRuntime/leave(_:)`` brings it back.
+    /// A switch to it that waits or is under way throws ``FeedError/superseded``. A page that it covered stays covered
+    /// until it is entered; ``FeedRuntime/leave(_:)`` brings it back.
     public func clear() async {
         withdrawSwitches()
         await endLife()
