@@ -50,6 +50,39 @@ import Testing
         let answer3 = machine.plan(upcoming: window, current: "0", isGateOpen: true)
         #expect(answer3.starts == [])
     }
+    @Test("entries behind come after those ahead, nearest first") func behind() {
+        var machine = PreloadMachine(PreloadConfiguration(count: 1, behind: 2))
+        let first = machine.plan(upcoming: window, previous: ["-1", "-2", "-3"], current: "0", isGateOpen: true)
+        #expect(first.starts == ["1", "-1"])
+        machine.ended("1")
+        machine.ended("-1")
+        let second = machine.plan(upcoming: window, previous: ["-1", "-2", "-3"], current: "0", isGateOpen: true)
+        #expect(second.starts == ["-2"])
+        // A swipe forward: what was ahead is behind now, and needs no second attempt.
+        let third = machine.plan(upcoming: window.dropFirst(), previous: ["0", "-1"], current: "1", isGateOpen: true)
+        #expect(third.cancels == [.init(entry: "-2", reason: .swipe)] && third.starts == ["2", "0"])
+    }
+    @Test("two selections within two seconds halve what is fetched ahead, until two seconds have passed without one")
+    func hurry() {
+        var machine = PreloadMachine(PreloadConfiguration(count: 4))
+        func starts(_ machine: inout PreloadMachine, _ now: Double) -> [EntryID] {
+            var all: [EntryID] = []
+            while true {
+                let action = machine.plan(upcoming: window, current: "0", isGateOpen: true, now: .seconds(now))
+                if action.starts.isEmpty { return all }
+                all += action.starts
+                for entry in action.starts { machine.ended(entry) }
+            }
+        }
+        machine.selected(at: .seconds(10))
+        machine.selected(at: .seconds(11.5))
+        let hurried = starts(&machine, 11.6)
+        #expect(hurried == ["1", "2"])
+        let still = starts(&machine, 13.4)
+        #expect(still == [])
+        let calm = starts(&machine, 13.5)
+        #expect(calm == ["3", "4"])
+    }
     @Test("a closed gate cancels, a swipe cancels what left the window, the new current's own goes on") func cancels() {
         var machine = PreloadMachine(PreloadConfiguration(count: 2))
         _ = machine.plan(upcoming: window, current: "0", isGateOpen: true)

@@ -19,6 +19,12 @@ package struct PageList: Hashable, Sendable {
         return next < entries.count ? entries[next...] : []
     }
 
+    /// Entries before the current one, nearest first; with no current, those before the anchor.
+    package var previous: ReversedCollection<ArraySlice<EntryID>> {
+        let place = current.flatMap { positions[$0] } ?? anchor
+        return entries[..<min(place, entries.count)].reversed()
+    }
+
     /// Replaces the list; entries that stay are not touched.
     ///
     /// - Parameter list: Without repetitions.

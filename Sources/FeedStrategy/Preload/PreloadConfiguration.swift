@@ -5,6 +5,8 @@
 public struct PreloadConfiguration: Hashable, Sendable {
     /// Entries after the current one. Allowed: `0...10`; 0 turns preloading off.
     public var count: Int
+    /// Entries before the current one, for viewers who swipe back; they come after those that follow it. Allowed: `0...3`.
+    public var behind: Int
     /// Bytes of each entry's head. Allowed: 0 and more; 0 turns preloading off.
     public var size: Int64
     /// Seconds of the current entry that must be buffered before preloading starts. Allowed: above `stopBufferLimit`.
@@ -14,18 +16,22 @@ public struct PreloadConfiguration: Hashable, Sendable {
 
     /// The published defaults.
     public init(
-        count: Int = 3, size: Int64 = 800 * 1024, startBufferLimit: Double = 15, stopBufferLimit: Double = 5
+        count: Int = 3, size: Int64 = 800 * 1024, startBufferLimit: Double = 15, stopBufferLimit: Double = 5,
+        behind: Int = 0
     ) {
-        (self.count, self.size) = (count, size)
+        (self.count, self.size, self.behind) = (count, size, behind)
         (self.startBufferLimit, self.stopBufferLimit) = (startBufferLimit, stopBufferLimit)
     }
 
     /// Preloads running at the same time.
     package static let maximumInFlight = 2
+    /// Two selections within this time are a viewer in a hurry, who passes most of what is fetched ahead.
+    package static let hurry = Duration.seconds(2)
 
     /// - Throws: ``ConfigurationError`` naming the first field outside its allowed values.
     package func validate() throws(ConfigurationError) {
         guard (0...10).contains(count) else { throw .outOfRange(field: "count", allowed: "0 to 10") }
+        guard (0...3).contains(behind) else { throw .outOfRange(field: "behind", allowed: "0 to 3") }
         guard size >= 0 else { throw .outOfRange(field: "size", allowed: "0 and more bytes") }
         guard stopBufferLimit.isFinite, stopBufferLimit >= 0 else {
             throw .outOfRange(field: "stopBufferLimit", allowed: "0 and more seconds")

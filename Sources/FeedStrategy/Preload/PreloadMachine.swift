@@ -13,7 +13,10 @@ package struct PreloadMachine: Hashable, Sendable {
     }
 
     private let count: Int
+    private let behind: Int
     private let isOff: Bool
+    /// When the viewer went to another entry, the last two times; in the time that the caller counts.
+    private var selections: [Duration] = []
     package private(set) var running: [EntryID] = []
     /// Entries of the window that need no further attempt: stored, or failed for good.
     private var settled: Set<EntryID> = []
@@ -21,17 +24,32 @@ package struct PreloadMachine: Hashable, Sendable {
     private var postponed: Set<EntryID> = []
 
     package init(_ configuration: PreloadConfiguration) {
-        count = configuration.count
-        isOff = configuration.count == 0 || configuration.size == 0
+        (count, behind) = (configuration.count, configuration.behind)
+        isOff = configuration.count + configuration.behind == 0 || configuration.size == 0
+    }
+
+    /// The viewer went to another entry.
+    package mutating func selected(at now: Duration) { selections = selections.suffix(1) + [now] }
+
+    /// Entries ahead that are fetched: half of them, rounded up, while the viewer is in a hurry.
+    private func window(at now: Duration) -> Int {
+        guard selections.count == 2, selections[1] - selections[0] < PreloadConfiguration.hurry,
+            now - selections[1] < PreloadConfiguration.hurry
+        else { return count }
+        return (count + 1) / 2
     }
 
     /// - Parameters:
     ///   - upcoming: The entries after the current one, nearest first; as many as there are.
+    ///   - previous: Those before it, nearest first.
     ///   - current: The entry that plays: its own preload goes on as its fetch.
-    package mutating func plan(upcoming: some Sequence<EntryID>, current: EntryID?, isGateOpen: Bool) -> Action {
+    package mutating func plan(
+        upcoming: some Sequence<EntryID>, previous: some Sequence<EntryID> = EmptyCollection<EntryID>(),
+        current: EntryID?, isGateOpen: Bool, now: Duration = .zero
+    ) -> Action {
         var action = Action()
         guard !isOff else { return action }
-        let window = Array(upcoming.prefix(count))
+        let window = Array(upcoming.prefix(window(at: now))) + previous.prefix(behind)
         settled.formIntersection(window)
         postponed.formIntersection(window)
         for entry in running {

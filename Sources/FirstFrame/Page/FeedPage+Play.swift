@@ -64,6 +64,7 @@ extension FeedPage {
         let number = playNumber
         (announced, pendingPlay) = (nil, number)
         list.play(entry)
+        preload?.machine.selected(at: loop.now.offset)
         currentChanged()
         releaseStarting()
         for other in taken.keys.sorted() where other != entry {  // the viewer went elsewhere

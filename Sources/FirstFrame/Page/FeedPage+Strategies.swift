@@ -59,7 +59,10 @@ extension FeedPage {
         // Before the first play the entry that will be played comes first, alone.
         let isOpeningFirst = current == nil && list.current == nil && spare == nil && preRender?.isOpening == true
         let mayPreload = isGateOpen && !isOpeningFirst
-        if let action = preload?.machine.plan(upcoming: upcoming, current: list.current, isGateOpen: mayPreload) {
+        let action = preload?.machine.plan(
+            upcoming: upcoming, previous: list.previous, current: list.current, isGateOpen: mayPreload,
+            now: loop.now.offset)
+        if let action {
             for cancel in action.cancels { cancelPreload(cancel.entry, cancel.reason) }
             for entry in action.starts { startPreload(entry) }
         }

@@ -13,6 +13,24 @@ public enum Strategy: Hashable, Sendable {
     public static var preload: Strategy { .preload(PreloadConfiguration()) }
 }
 
+/// The kinds of feeds that there are, each with the strategies that suit it.
+///
+/// Source: published short-video guidance, whose two scenes these are.
+public enum FeedScene: String, Hashable, Sendable, CaseIterable {
+    /// A full-screen feed, one clip at a time: the next one is pre-rendered, and the heads of three are preloaded.
+    case smallVideo
+    /// A list of longer clips, of which the viewer picks one: the heads of five are preloaded, nothing is pre-rendered.
+    case shortVideo
+
+    /// What the scene enables.
+    public var strategies: [Strategy] {
+        switch self {
+        case .smallVideo: [.preload, .preRender]
+        case .shortVideo: [.preload(PreloadConfiguration(count: 5))]
+        }
+    }
+}
+
 /// What happens on a page, in order.
 public enum PageEvent: Sendable {
     /// A preload or pre-render began.

@@ -76,9 +76,11 @@ public final class FeedRuntime: Sendable {
     ///
     /// - Parameters:
     ///   - name: Unique among the pages of this runtime that exist.
-    ///   - strategies: What ``enter(_:)`` enables.
+    ///   - strategies: What ``enter(_:by:carryingPlay:)`` enables, such as those of a ``FeedScene``.
     /// - Throws: ``FeedError/pageExists(_:)``, ``FeedError/stopped``, or ``ConfigurationError``.
-    public func makePage(_ name: String, strategies: [Strategy] = [.preload, .preRender]) async throws -> FeedPage {
+    public func makePage(_ name: String, strategies: [Strategy] = FeedScene.smallVideo.strategies) async throws
+        -> FeedPage
+    {
         try FeedPage.validate(strategies)
         let page = FeedPage(PageID(name), runtime: self, strategies: strategies)
         try await coordinator.register(page)

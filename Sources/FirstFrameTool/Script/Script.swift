@@ -71,9 +71,10 @@ struct Script: Sendable {
         guard let fields = try value.object(allowed: ["preload"])["preload"] else {
             throw value.error("\"preload\" is missing")
         }
-        let members = try fields.object(allowed: ["count", "size", "startBufferLimit", "stopBufferLimit"])
+        let members = try fields.object(allowed: ["count", "size", "startBufferLimit", "stopBufferLimit", "behind"])
         var configuration = PreloadConfiguration()
         if let value = members["count"] { configuration.count = Int(try value.number(in: 0...10)) }
+        if let value = members["behind"] { configuration.behind = Int(try value.number(in: 0...3)) }
         if let value = members["size"] { configuration.size = Int64(try value.number(in: 0...1e12)) }
         if let value = members["startBufferLimit"] { configuration.startBufferLimit = try value.number(in: 0...86_400) }
         if let value = members["stopBufferLimit"] { configuration.stopBufferLimit = try value.number(in: 0...86_400) }

@@ -103,7 +103,8 @@ package struct Scenario: Sendable {
             count: Int.random(in: 0...4, using: &random),
             size: [0, 20_000, 100_000, 800 * 1024].randomElement(using: &random)!,
             startBufferLimit: [3, 6, 15].randomElement(using: &random)!,
-            stopBufferLimit: [0.2, 2].randomElement(using: &random)!)
+            stopBufferLimit: [0.2, 2].randomElement(using: &random)!,
+            behind: [0, 0, 1, 2].randomElement(using: &random)!)
         preRenders = chance(0.85, &random)
         var network = NetworkWeather()
         if mood != .calm {
