@@ -50,7 +50,8 @@ package final class RawResponder: @unchecked Sendable {
     ///   ``Action/reset`` the connection waits for the next request.
     package init(_ handler: @escaping @Sendable (Request) -> [Action]) throws {
         self.handler = handler
-        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        // Not for the children that exit tests start: they have limits to test.
+        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         self.listener = listener
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
@@ -87,6 +88,7 @@ package final class RawResponder: @unchecked Sendable {
     private func accept() {
         while true {
             let connection = Glibc.accept(listener, nil, nil)
+            if connection >= 0 { _ = fcntl(connection, F_SETFD, FD_CLOEXEC) }
             guard connection >= 0 else { break }
             let number = lock.withLock { () -> Int? in
                 guard !state.isStopped else { return nil }

@@ -89,7 +89,7 @@ final class DecodeSession {
         guard let audio = demuxer.audio, let first = audioPackets.first, first.pointee.pts != ff_no_timestamp else {
             return nil
         }
-        return max(.zero, duration(first.pointee.pts, audio.pointee.time_base))
+        return max(.zero, demuxer.time(first.pointee.pts, audio.pointee.time_base))
     }
 
     /// Goes to the key frame before `time`, and shows nothing that is over by then.
@@ -108,7 +108,7 @@ final class DecodeSession {
             try demuxer.seek(to: place)
             let key = try firstKeyTime()
             if let key, key <= time { return }
-            if videoDecoder == nil || place <= demuxer.startTime { return }
+            if videoDecoder == nil || place <= .zero { return }
             margin = margin == .zero ? Self.firstMargin : margin * 2
         }
     }
@@ -121,7 +121,7 @@ final class DecodeSession {
             while let packet = videoPackets.first {
                 if packet.pointee.flags & AV_PKT_FLAG_KEY != 0 {
                     let stamp = packet.pointee.pts != ff_no_timestamp ? packet.pointee.pts : packet.pointee.dts
-                    return stamp == ff_no_timestamp ? .zero : duration(stamp, video.pointee.time_base)
+                    return stamp == ff_no_timestamp ? .zero : demuxer.time(stamp, video.pointee.time_base)
                 }
                 videoPackets.removeFirst()
             }
@@ -203,7 +203,7 @@ final class DecodeSession {
 
     private func time(of frame: UnsafeMutablePointer<AVFrame>, _ decoder: Decoder) -> Duration {
         let stamp = frame.pointee.best_effort_timestamp
-        return stamp == ff_no_timestamp ? .zero : duration(stamp, decoder.timeBase)
+        return stamp == ff_no_timestamp ? .zero : demuxer.time(stamp, decoder.timeBase)
     }
 
     private func makeFrame(_ frame: UnsafeMutablePointer<AVFrame>) throws(FFmpegError) -> VideoFrame {

@@ -159,23 +159,26 @@ final class Demuxer {
         throw FFmpegError(code: code, call: "av_read_frame")
     }
 
-    /// Goes to the key frame at or before the presentation time `time`. What went wrong before is forgotten.
+    /// Goes to the key frame at or before `time`. What went wrong before is forgotten.
     func seek(to time: Duration) throws {
         guard let context else { return }
         loadError = nil
         if let bytes = context.pointee.pb { (bytes.pointee.error, bytes.pointee.eof_reached) = (0, 0) }
-        let code = av_seek_frame(context, -1, time.wholeNanoseconds / 1_000, AVSEEK_FLAG_BACKWARD)
+        let place = (time + startTime).wholeNanoseconds / 1_000
+        let code = av_seek_frame(context, -1, place, AVSEEK_FLAG_BACKWARD)
         if code < 0, let loadError { throw loadError }
         try check(code, "av_seek_frame")
     }
 
-    /// Presentation time at which the media begins, as far as the file tells.
-    var startTime: Duration { .microseconds(startMicroseconds) }
-
-    private var startMicroseconds: Int64 {
-        guard let start = context?.pointee.start_time, start != ff_no_timestamp else { return 0 }
-        return start
+    /// The file's own time at which its media begins, as far as it tells; everybody else counts from there, as the
+    /// `ffmpeg` command does.
+    private var startTime: Duration {
+        guard let start = context?.pointee.start_time, start != ff_no_timestamp else { return .zero }
+        return .microseconds(start)
     }
+
+    /// A stamp of the file as media time, which begins at zero.
+    func time(_ stamp: Int64, _ base: AVRational) -> Duration { duration(stamp, base) - startTime }
 
     var description: MediaDescription {
         var description = MediaDescription()
@@ -223,7 +226,6 @@ final class Demuxer {
     func index() -> MediaIndex {
         var index = MediaIndex()
         index.duration = description.duration
-        index.end = index.duration.map { $0 + .microseconds(startMicroseconds) }
         index.length = reader.length
         guard let format = context?.pointee.iformat, String(cString: format.pointee.name).hasPrefix("mov") else {
             return index
@@ -232,7 +234,7 @@ final class Demuxer {
             samples(of: stream).compactMap { sample in
                 guard sample.position >= 0, sample.size >= 0 else { return nil }
                 return MediaIndex.Sample(
-                    time: duration(sample.timestamp, stream.pointee.time_base),
+                    time: time(sample.timestamp, stream.pointee.time_base),
                     range: ByteRange(offset: sample.position, saturatingLength: Int64(sample.size)))
             }
         }

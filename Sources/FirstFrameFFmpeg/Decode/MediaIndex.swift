@@ -9,8 +9,6 @@ struct MediaIndex: Sendable {
     /// Samples of each played track in the order of their times; empty where the format has no index.
     var tracks: [[Sample]] = []
     var duration: Duration?
-    /// Presentation time at which the media ends, where known: files need not begin at zero.
-    var end: Duration?
     var length: Int64?
 
     var isExact: Bool { tracks.contains { !$0.isEmpty } }
@@ -29,7 +27,7 @@ struct MediaIndex: Sendable {
         }
         guard let duration, let length, length > 0 else { return .zero }
         let bytes = contiguousEnd(readOffset) - readOffset
-        return min(max(.zero, (end ?? duration) - position), duration * (Double(bytes) / Double(length)))
+        return min(max(.zero, duration - position), duration * (Double(bytes) / Double(length)))
     }
 
     private func bufferedEnd(of track: [Sample], from position: Duration, _ contiguousEnd: (Int64) -> Int64) -> Duration
@@ -46,6 +44,6 @@ struct MediaIndex: Sendable {
                 guard known.upperBound >= sample.range.upperBound else { return sample.time }
             }
         }
-        return max(end ?? .zero, track.last?.time ?? .zero)
+        return max(duration ?? .zero, track.last?.time ?? .zero)
     }
 }

@@ -122,7 +122,7 @@ actor FFmpegEngine: PlayerEngine {
     func seek(to time: Duration) async throws {
         try machine.seek()
         guard let worker else { throw PlaybackError.stopped }
-        let place = min(max(.zero, time), index.end ?? time)
+        let place = min(max(.zero, time), index.duration ?? time)
         endSeek(.failure(PlaybackError.superseded))
         seekCount += 1
         let number = seekCount
@@ -179,7 +179,7 @@ actor FFmpegEngine: PlayerEngine {
     private func show(_ frame: VideoFrame) {
         let end = frame.presentationTime + frame.duration
         // Beyond an end that nobody knew: the clock is where the media is.
-        if index.end == nil, end < clock.position(at: loop.now) { clock.freeze(at: end) }
+        if index.duration == nil, end < clock.position(at: loop.now) { clock.freeze(at: end) }
         if machine.state == .held { heldFrame = frame } else { deliver(frame) }
     }
 
@@ -223,7 +223,7 @@ actor FFmpegEngine: PlayerEngine {
 
     func status() async -> EngineStatus {
         var status = EngineStatus()
-        status.position = min(clock.position(at: loop.now), index.end ?? .seconds(Int64.max / 2))
+        status.position = min(clock.position(at: loop.now), index.duration ?? .seconds(Int64.max / 2))
         status.isBufferedAheadExact = index.isExact
         status.isStalled = stallStart != nil
         status.stallCount = stallCount
@@ -374,7 +374,7 @@ actor FFmpegEngine: PlayerEngine {
         if input.reader.isComplete { return true }
         // Near the end there is less to come than is asked for elsewhere.
         let position = clock.position(at: loop.now)
-        let rest = index.end.map { max(.zero, $0 - position) } ?? Self.resumeAhead
+        let rest = index.duration.map { max(.zero, $0 - position) } ?? Self.resumeAhead
         return bufferedAhead(position) >= min(Self.resumeAhead, rest)
     }
 

@@ -166,7 +166,8 @@ private func memory(_ name: String) -> Int {
         let base = server.baseURL
         await #expect(processExitsWith: .success) { [base = base as String] in
             try await LoaderWorld.run { world in
-                var limit = rlimit(rlim_cur: 40, rlim_max: 40)
+                let open = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count
+                var limit = rlimit(rlim_cur: rlim_t(open + 24), rlim_max: rlim_t(open + 24))
                 setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
                 let failures = await withTaskGroup(of: String?.self) { group in
                     for number in 0..<100 {
