@@ -70,6 +70,10 @@ package actor ResourceLoaders {
     package var recordsInUse: [CacheRecord] {
         resources.values.compactMap { $0.cached?.record }.sorted { $0.key.text < $1.key.text }
     }
+    /// The most requests that one resource has under way, of those that are allowed.
+    package var fetchesOfOne: (most: Int, allowed: Int) {
+        (resources.values.map(\.fetches.count).max() ?? 0, FetchPlanner.maximumRequests)
+    }
     /// Requests under way.
     package var fetchCount: Int { resources.values.reduce(0) { $0 + $1.fetches.count } }
 

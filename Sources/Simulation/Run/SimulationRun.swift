@@ -247,6 +247,10 @@ package struct SimulationRun {
             }
         }
         for text in missing { violated(text) }
+        let fetches = loop.perform { [runtime] in runtime.loaders.assumeIsolated { $0.fetchesOfOne } }
+        if fetches.most > fetches.allowed {
+            violated("one resource has \(fetches.most) requests under way, \(fetches.allowed) are allowed")
+        }
     }
 
     private static func isTrue(_ record: CacheRecord, _ bytes: [UInt8]) -> Bool {
