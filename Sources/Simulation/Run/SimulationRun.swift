@@ -282,7 +282,7 @@ package struct SimulationRun {
         // What the loop and the network still call would keep the whole world.
         loop.afterEachStep(nil)
         loop.perform { [network] in network.assumeIsolated { $0.observe(nil) } }
-        report.faults["decoderRefuses"] = engines.counts.failed
+        report.faults["decoderRefuses"] = engines.counts.refused
         return report
     }
 }

@@ -21,6 +21,8 @@ package struct EngineWeather: Sendable {
 package final class SimulatedEngines: EngineFactory {
     package struct Counts: Hashable, Sendable {
         package var made = 0, opened = 0, failed = 0, stopped = 0
+        /// Of those that failed: refused by the decoder, and not cancelled or without bytes.
+        package var refused = 0
         /// Engines whose clock runs, and which are heard therefore.
         package var playing = 0
         /// The most that played at one time.
@@ -130,7 +132,10 @@ private actor SimulatedEngine: PlayerEngine {
             let (time, fails) = engines.drawOpening()
             // A decoder does not stop in the middle of a frame, whatever the task was told.
             await loop.spawn { [loop] in try? await loop.sleep(for: time) }.value
-            if fails { throw PlaybackError.decoding(name: input.name, reason: "simulated") }
+            if fails {
+                engines.count { $0.refused += 1 }
+                throw PlaybackError.decoding(name: input.name, reason: "simulated")
+            }
             guard machine.opened() else { throw PlaybackError.stopped }
         } catch {
             engines.count { $0.failed += 1 }
