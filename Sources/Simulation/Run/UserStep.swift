@@ -99,11 +99,14 @@ package struct Scenario: Sendable {
         diskCapacity = mood == .rough && chance(0.3, &random) ? 700_000 : .max
         roundTrip = .milliseconds(Int.random(in: 2...120, using: &random))
         bytesPerSecond = Int.random(in: 80_000...2_000_000, using: &random) * (mood == .calm ? 4 : 1)
+        // Far apart and near together; with little asked for, a gate is open when a stall comes.
+        let limits = [(1.0, 0.2), (1.0, 0.2), (3.0, 0.2), (6.0, 2.0), (15.0, 2.0)]
+            .randomElement(using: &random)!
         preload = PreloadConfiguration(
             count: Int.random(in: 0...4, using: &random),
             size: [0, 20_000, 100_000, 800 * 1024].randomElement(using: &random)!,
-            startBufferLimit: [3, 6, 15].randomElement(using: &random)!,
-            stopBufferLimit: [0.2, 2].randomElement(using: &random)!,
+            startBufferLimit: limits.0,
+            stopBufferLimit: limits.1,
             behind: [0, 0, 1, 2].randomElement(using: &random)!)
         preRenders = chance(0.85, &random)
         var network = NetworkWeather()
