@@ -34,9 +34,7 @@ private final class Drive: ResourceLoaderDelegate {
         try world.loop.run {
             try await world.runtime.register(drive, scheme: "drive")
             let entries = try (0..<3).map { FeedEntry(try URLSource(url: "drive:clip\($0)"), id: .init("\($0)")) }
-            let page = try await world.runtime.makePage("A")
-            try await world.runtime.enter(page)
-            try await page.setSources(entries)
+            let page = try await world.openPage("A", entries)
             _ = try await page.play("0")
             try await world.loop.sleep(for: .seconds(5))
             #expect(await page.peekPreRenderedEngine(for: "1") == .ready)

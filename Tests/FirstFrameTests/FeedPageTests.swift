@@ -34,9 +34,7 @@ import Testing
         let world = try SimulatedWorld(seed: 2)
         let entries = try world.serveClips(5)
         let metrics = try world.loop.run {
-            let page = try await world.runtime.makePage("A")
-            try await world.runtime.enter(page)
-            try await page.setSources(entries)
+            let page = try await world.openPage("A", entries)
             _ = try await page.play("0")
             try await world.loop.sleep(for: .seconds(5))
             #expect(await page.peekPreRenderedEngine(for: "1") == .ready)
@@ -52,9 +50,7 @@ import Testing
         let world = try SimulatedWorld(seed: 3)
         let entries = try world.serveClips(3, bytes: 1_500_000)
         let statistics = try world.loop.run {
-            let page = try await world.runtime.makePage("A")
-            try await world.runtime.enter(page)
-            try await page.setSources(entries)
+            let page = try await world.openPage("A", entries)
             for entry in entries {
                 _ = try await page.play(entry.id)
                 try await world.loop.sleep(for: .seconds(8))
@@ -72,9 +68,7 @@ import Testing
         entries.insert(FeedEntry(try URLSource(url: "http://simulated.test/none.mp4"), id: "dead"), at: 1)
         let list = entries
         try world.loop.run {
-            let page = try await world.runtime.makePage("A")
-            try await world.runtime.enter(page)
-            try await page.setSources(list)
+            let page = try await world.openPage("A", list)
             _ = try await page.play("0")
             await #expect(throws: LoadError.status(404, url: "http://simulated.test/none.mp4")) {
                 _ = try await page.play("dead")
@@ -111,9 +105,7 @@ import Testing
         let world = try SimulatedWorld(seed: 6)
         let entries = try world.serveClips(4)
         try world.loop.run {
-            let page = try await world.runtime.makePage("A")
-            try await world.runtime.enter(page)
-            try await page.setSources(entries)
+            let page = try await world.openPage("A", entries)
             _ = try await page.play("1")
             try await page.remove("1")
             #expect(world.engines.counts.playing == 1)
