@@ -90,7 +90,8 @@ private let accessLevels: Set = ["public", "package", "internal", "private", "fi
             let source = try String(contentsOf: root.appending(path: String(file)), encoding: .utf8)
             for hunk in lines.split(whereSeparator: { $0.hasPrefix("@@") }).dropFirst() {
                 let before = hunk.filter { $0.hasPrefix(" ") || $0.hasPrefix("-") }.map { $0.dropFirst() }
-                #expect(source.contains(before.joined(separator: "\n") + "\n"), "\(name) does not apply any more")
+                let applies = source.contains(before.joined(separator: "\n") + "\n")
+                #expect(applies, "\(name) does not apply any more")
             }
         }
     }

@@ -80,8 +80,7 @@ package struct CoordinatorMachine: Hashable, Sendable {
     // MARK: Switches
 
     package mutating func request(_ goal: Goal) -> (ticket: Ticket, request: Request) {
-        tickets += 1
-        let ticket = Ticket(goal: goal, number: tickets)
+        let ticket = newTicket(goal)
         guard running != nil else {
             begin(ticket)
             return (ticket, .begins)

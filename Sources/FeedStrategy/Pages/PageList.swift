@@ -15,22 +15,24 @@ package struct PageList: Hashable, Sendable {
 
     /// Entries after the current one; with no current, the anchor's entry and those after it.
     package var upcoming: ArraySlice<EntryID> {
-        let next = current.flatMap { positions[$0] }.map { $0 + 1 } ?? anchor
+        let next = current == nil ? anchor : place + 1
         return next < entries.count ? entries[next...] : []
     }
 
     /// Entries before the current one, nearest first; with no current, those before the anchor.
     package var previous: ReversedCollection<ArraySlice<EntryID>> {
-        let place = current.flatMap { positions[$0] } ?? anchor
-        return entries[..<min(place, entries.count)].reversed()
+        entries[..<min(place, entries.count)].reversed()
     }
+
+    /// Index of the current entry; with no current, the anchor.
+    private var place: Int { current.flatMap { positions[$0] } ?? anchor }
 
     /// Replaces the list; entries that stay are not touched.
     ///
     /// - Parameter list: Without repetitions.
     /// - Returns: Entries that left.
     package mutating func set(_ list: [EntryID]) -> [EntryID] {
-        let oldPosition = current.flatMap { positions[$0] } ?? anchor
+        let oldPlace = place
         let old = entries
         entries = list
         reindex()
@@ -38,16 +40,16 @@ package struct PageList: Hashable, Sendable {
         if let current, positions[current] != nil { return left }
         // The place follows its entry; when that left, the next one of those that were after it.
         current = nil
-        let staying = old[min(oldPosition, old.count)...].first { positions[$0] != nil }
-        anchor = staying.flatMap { positions[$0] } ?? min(oldPosition, list.count)
+        let staying = old[min(oldPlace, old.count)...].first { positions[$0] != nil }
+        anchor = staying.flatMap { positions[$0] } ?? min(oldPlace, list.count)
         return left
     }
 
     /// - Returns: The identities that were there already, and therefore changed nothing.
-    @discardableResult package mutating func insert(_ list: [EntryID], at index: Int) -> [EntryID] {
-        var added: [EntryID] = [], known: [EntryID] = []
+    package mutating func insert(_ list: [EntryID], at index: Int) -> [EntryID] {
+        var added: [EntryID] = [], known: [EntryID] = [], seen: Set<EntryID> = []
         for entry in list {
-            if positions[entry] != nil || added.contains(entry) { known.append(entry) } else { added.append(entry) }
+            if positions[entry] == nil, seen.insert(entry).inserted { added.append(entry) } else { known.append(entry) }
         }
         if current == nil, index < anchor { anchor += added.count }
         entries.insert(contentsOf: added, at: index)
@@ -83,7 +85,7 @@ package struct PageList: Hashable, Sendable {
 
     /// Nothing plays any more; the current entry is where the page goes on.
     package mutating func rest() {
-        if let current, let index = positions[current] { anchor = index }
+        anchor = place
         current = nil
     }
 

@@ -7,6 +7,9 @@ package struct PageMachine: Hashable, Sendable {
         case covering  // its work ends → covered, clearing
         case covered  // → enabled, sourced (restored), clearing
         case clearing  // → inactive
+
+        /// Whether the page's strategies are at work.
+        package var isOnTop: Bool { self == .enabled || self == .sourced }
     }
     /// Which call was missing before the one that was made.
     package struct Refusal: Error, Hashable {
@@ -24,7 +27,7 @@ package struct PageMachine: Hashable, Sendable {
         life += 1
     }
     package mutating func setSources() throws(Refusal) {
-        guard state == .enabled || state == .sourced else { throw Refusal(call: "setSources", state: state) }
+        guard state.isOnTop else { throw Refusal(call: "setSources", state: state) }
         (state, hasSources) = (.sourced, true)
     }
     package func requireSources(for call: String) throws(Refusal) {
@@ -33,7 +36,7 @@ package struct PageMachine: Hashable, Sendable {
 
     /// - Returns: Whether there is something to cover.
     package mutating func beginCover() -> Bool {
-        guard state == .enabled || state == .sourced else { return false }
+        guard state.isOnTop else { return false }
         state = .covering
         return true
     }

@@ -1,4 +1,5 @@
 package import FeedStrategy
+package import FeedVocabulary
 
 /// What a page has under way at this moment, for those who check its promises from outside.
 package struct PageAudit: Hashable, Sendable {
@@ -9,7 +10,6 @@ package struct PageAudit: Hashable, Sendable {
     package var isGateOpen: Bool?
     /// What the gate was told last about the current play; `nil` from a change of the current entry on.
     package var look: WatermarkGate.Playing?
-    package var lookCount = 0
     package var preloads = 0
     /// Preloads of other entries than the current one.
     package var foreignPreloads = 0
@@ -37,13 +37,35 @@ package struct PageAudit: Hashable, Sendable {
     package var engines: Int {
         openings + taken + starting + (hasSpare ? 1 : 0) + (hasCurrent ? 1 : 0) + (hasCarried ? 1 : 0)
     }
+
+    /// What of Docs/Concurrency.md does not hold at this moment, as far as one page tells.
+    package func brokenPromises(of id: PageID, under coordinator: CoordinatorMachine) -> [String] {
+        var broken: [String] = []
+        if state.isOnTop {
+            if coordinator.owner != id { broken.append("\(id) is \(state) and not the owner") }
+            if coordinator.phase == .suspended { broken.append("\(id) is \(state) in the background") }
+        }
+        if state == .inactive {
+            if coordinator.stack.contains(id) { broken.append("\(id) is inactive and still on the stack") }
+            if !isIdle { broken.append("\(id) is inactive and has work: \(self)") }
+        }
+        if state == .covered, preloads + openings + taken + starting > 0 || hasSpare {
+            broken.append("\(id) is covered and its strategies work: \(self)")
+        }
+        if taken > 1 { broken.append("\(id) keeps \(taken) engines that were taken and not played") }
+        if preloads > PreloadConfiguration.maximumInFlight { broken.append("\(id) has \(preloads) preloads") }
+        if state == .sourced, hasSpare != (preRender == .ready) {
+            broken.append("\(id) has a spare engine: \(hasSpare), its machine says \(preRender ?? .empty)")
+        }
+        return broken
+    }
 }
 
 extension FeedPage {
     package var audit: PageAudit {
         var audit = PageAudit()
         (audit.state, audit.life, audit.preRender) = (machine.state, machine.life, preRender?.phase)
-        (audit.isGateOpen, audit.look, audit.lookCount) = (gate?.isOpen, look, lookCount)
+        (audit.isGateOpen, audit.look) = (gate?.isOpen, look)
         audit.preloads = preloads.count
         audit.foreignPreloads = preloads.count - (list.current.map { preloads[$0] == nil ? 0 : 1 } ?? 0)
         (audit.openings, audit.taken, audit.starting) = (openings.count, taken.count, starting.count)

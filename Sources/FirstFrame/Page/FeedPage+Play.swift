@@ -84,18 +84,16 @@ extension FeedPage {
             case .inFlight(let opening):
                 metrics.servedAs = .inFlight
                 playOpening = opening
-                try await finishOpening(opening, openings[opening]?.task)
             case .none:
                 metrics.preloadedBytes = await runtime.loaders.stored(source.resource, in: 0..<Int64.max)
                 guard number == playNumber else { throw FeedError.superseded }
                 metrics.servedAs = metrics.preloadedBytes > 0 ? .preloaded : .cold
-                let opening = beginOpening(
+                playOpening = beginOpening(
                     Opening(
                         entry: entry, priority: .current, readAhead: runtime.configuration.readAhead, play: number),
                     source, options ?? engineOptions)
-                playOpening = opening
-                try await finishOpening(opening, openings[opening]?.task)
             }
+            if let opening = playOpening { try await finishOpening(opening, openings[opening]?.task) }
             return try await begin(number, source, metrics, calledAt)
         } catch {
             throw failed(entry, number, error)
@@ -189,9 +187,7 @@ extension FeedPage {
     }
 
     /// Does something about the play that goes on, unless it has ended by then.
-    private func watch(
-        after delay: Duration, _ body: @escaping @Sendable (isolated FeedPage) async -> Void
-    ) {
+    private func watch(after delay: Duration, _ body: @escaping @Sendable (isolated FeedPage) async -> Void) {
         stopTicking()
         tickTimer = loop.schedule(at: loop.now.advanced(by: delay)) { [weak self] in
             self?.assumeIsolated { page in
@@ -267,7 +263,7 @@ extension FeedPage {
     public var currentMetrics: PlayMetrics? { current?.metrics }
 
     /// The clip whose engine plays on this page, whichever page began it.
-    private var shown: OpenedClip? { current?.clip ?? carried?.play.clip }
+    var shown: OpenedClip? { current?.clip ?? carried?.play.clip }
 
     /// Looks at the buffer of what plays, and again after a tick.
     private func look(_ clip: OpenedClip) async {
@@ -278,7 +274,7 @@ extension FeedPage {
         let seen = WatermarkGate.Playing(
             bufferedAhead: status.bufferedAhead, isComplete: status.isComplete, isFirstFrameShown: true,
             isStalled: status.isStalled)
-        (look, lookCount) = (seen, lookCount + 1)
+        look = seen
         gate?.update(seen)
         replan()
         watch(after: Self.tick) { await $0.look(clip) }

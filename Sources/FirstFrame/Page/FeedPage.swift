@@ -49,9 +49,8 @@ public actor FeedPage {
     var playNumber = 0
     /// The newest play, until its first frame is delivered or it has failed.
     var pendingPlay: Int?
-    /// What the gate was told last of the current play, and how often it was told something.
+    /// What the gate was told last of the current play.
     var look: WatermarkGate.Playing?
-    var lookCount = 0
     /// The opening that the newest play waits for; a newer play ends it.
     var playOpening: Int?
     /// The next look at the current entry.
@@ -92,8 +91,7 @@ public actor FeedPage {
     var isClearing: Bool { clearing != nil }
     func clearingEnds() async { await clearing?.value }
 
-    /// Whether the page's strategies are at work.
-    var isOnTop: Bool { machine.state == .enabled || machine.state == .sourced }
+    var isOnTop: Bool { machine.state.isOnTop }
 
     /// Starts a short task of the page; ``clear()`` waits for its end.
     func chore(_ body: @escaping @Sendable (isolated FeedPage) async -> Void) {
@@ -178,7 +176,7 @@ public actor FeedPage {
             if play == nil, machine.state == .covering || machine.state == .covered { return }  // in the background
             throw FeedError.superseded
         }
-        adopt(play)
+        if let play { adopt(play) }
         if standsStill { startCovering(keepingPlay: play != nil) } else { replan() }
     }
 
@@ -210,7 +208,6 @@ public actor FeedPage {
 
     private func endEverything() async {
         stopWork(.pageLeft)
-        if let timer = retryTimer.take() { loop.cancel(timer) }
         endCurrent()
         (gate, preload, preRender) = (nil, nil, nil)
         list.rest()
@@ -230,6 +227,7 @@ public actor FeedPage {
     private func stopWork(_ reason: StrategyReason) {
         playNumber += 1
         (announced, pendingPlay) = (nil, nil)
+        if let timer = retryTimer.take() { loop.cancel(timer) }
         for entry in preload?.machine.clear() ?? [] { cancelPreload(entry, reason) }
         if let action = preRender?.clear() { carryOut(action, reason) }
         for (_, opening) in openings.inOrder { opening.task?.cancel() }
@@ -269,17 +267,14 @@ public actor FeedPage {
         defer { covering = nil }
         guard machine.state == .covering else { return }  // cleared before it had begun
         stopWork(.covered)
-        if let timer = retryTimer.take() { loop.cancel(timer) }
         stopTicking()
-        let kept = keepingPlay ? current ?? carried?.play : nil
-        if kept == nil {
+        if keepingPlay, let kept = shown {
+            await kept.engine.setSuspended(true)
+            await kept.reader.setReadAhead(0)
+            await kept.reader.setPriority(.preload)
+        } else {
             endCurrent()
             list.rest()
-        }
-        if let kept {
-            await kept.clip.engine.setSuspended(true)
-            await kept.clip.reader.setReadAhead(0)
-            await kept.clip.reader.setPriority(.preload)
         }
         await workEnds()
         guard machine.endCover() else { return }
@@ -301,14 +296,14 @@ public actor FeedPage {
     @discardableResult func uncover(carrying play: CarriedPlay?) -> Bool {
         guard machine.uncover() else { return false }
         makeMachines()
-        if play != nil { endCurrent() }
-        adopt(play)
-        if let kept = current ?? carried?.play {
+        if let play {
+            adopt(play)
+        } else if let kept = shown {
             currentChanged()
             chore { page in
-                guard page.shows(kept.clip) else { return }
-                await kept.clip.engine.setSuspended(false)
-                await page.supply(kept.clip)
+                guard page.shows(kept) else { return }
+                await kept.engine.setSuspended(false)
+                await page.supply(kept)
             }
         }
         replan()
@@ -326,8 +321,7 @@ public actor FeedPage {
         return given
     }
 
-    private func adopt(_ play: CarriedPlay?) {
-        guard let play else { return }
+    private func adopt(_ play: CarriedPlay) {
         // Whatever the page itself plays or is about to play ends.
         playNumber += 1
         pendingPlay = nil
@@ -375,11 +369,10 @@ public actor FeedPage {
     /// - Parameter index: From 0 to the number of entries; others are clamped.
     public func insert(_ entries: [FeedEntry], at index: Int) throws(FeedError) {
         try Self.ordered { () throws(PageMachine.Refusal) in try machine.requireSources(for: "insert") }
-        list.insert(entries.map(\.id), at: min(max(0, index), list.entries.count))
-        for entry in entries {
-            // The first of several with one identity counts, in the list as in one call.
-            if sources[entry.id] == nil { sources[entry.id] = entry.source } else { send(.duplicateEntry(entry.id)) }
-        }
+        let known = list.insert(entries.map(\.id), at: min(max(0, index), list.entries.count))
+        // The first of several with one identity counts, in the list as in one call.
+        for entry in entries where sources[entry.id] == nil { sources[entry.id] = entry.source }
+        for id in known { send(.duplicateEntry(id)) }
         replan()
     }
 

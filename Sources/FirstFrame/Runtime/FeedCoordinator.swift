@@ -156,7 +156,7 @@ package actor FeedCoordinator {
                 turns[ticket] = continuation
             }
         } onCancel: {
-            loop.post { self.assumeIsolated { $0.withdraw(ticket) } }
+            loop.post { self.assumeIsolated { $0.withdraw(ticket, because: CancellationError()) } }
         }
         return ticket
     }
@@ -169,8 +169,8 @@ package actor FeedCoordinator {
         }
     }
 
-    private func withdraw(_ ticket: CoordinatorMachine.Ticket) {
-        if machine.withdraw(ticket) { answer(ticket, .failure(CancellationError())) }
+    private func withdraw(_ ticket: CoordinatorMachine.Ticket, because error: any Error) {
+        if machine.withdraw(ticket) { answer(ticket, .failure(error)) }
     }
 
     private func finish(_ ticket: CoordinatorMachine.Ticket) {
@@ -226,9 +226,7 @@ package actor FeedCoordinator {
 
     func shutdown() async {
         machine.stop()
-        for ticket in turns.keys.sorted(by: { $0.number < $1.number }) where machine.withdraw(ticket) {
-            answer(ticket, .failure(FeedError.stopped))
-        }
+        for ticket in turns.keys.sorted(by: { $0.number < $1.number }) { withdraw(ticket, because: FeedError.stopped) }
         wakeSettlers()
         await clearAll()
         for (_, page) in pages.inOrder { page.page?.events.channel.finish() }

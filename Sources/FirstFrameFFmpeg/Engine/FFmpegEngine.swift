@@ -94,11 +94,7 @@ actor FFmpegEngine: PlayerEngine {
             let wasStopped = machine.state == .stopped
             await stop()
             if Task.isCancelled { throw CancellationError() }
-            throw wasStopped
-                ? PlaybackError.stopped
-                : (error as? FFmpegError).map {
-                    PlaybackError.decoding(name: input.name, reason: $0.description)
-                } ?? error
+            throw wasStopped ? PlaybackError.stopped : Self.told(error, of: input.name)
         }
     }
 
@@ -167,7 +163,7 @@ actor FFmpegEngine: PlayerEngine {
         guard !front.isSeeking else { return }
         readOffset = front.readOffset
         if let failure = front.failure {
-            endSeek(.failure(told(failure)))
+            endSeek(.failure(Self.told(failure, of: input?.name ?? "")))
         } else {
             if let frame = worker.takeVideo() { show(frame) }
             endSeek(.success(()))
@@ -184,8 +180,8 @@ actor FFmpegEngine: PlayerEngine {
     }
 
     /// An error as the host knows it.
-    private func told(_ error: any Error) -> any Error {
-        (error as? FFmpegError).map { PlaybackError.decoding(name: input?.name ?? "", reason: $0.description) } ?? error
+    private static func told(_ error: any Error, of name: String) -> any Error {
+        (error as? FFmpegError).map { PlaybackError.decoding(name: name, reason: $0.description) } ?? error
     }
 
     /// Lets the clock run, as soon as there is something to show.

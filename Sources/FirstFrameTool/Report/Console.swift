@@ -49,3 +49,10 @@ extension Double {
             ? String(format: "%.2f", self) : self < 100 ? String(format: "%.1f", self) : String(format: "%.0f", self)
     }
 }
+
+extension [String: Int] {
+    /// Counts for people, the most first.
+    var listed: String {
+        sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { "\($0.key) \($0.value)" }.joined(separator: ", ")
+    }
+}

@@ -138,16 +138,12 @@ struct SimulationSum {
     }
 
     func lines(seconds: Double) -> [String] {
-        func list(_ counts: [String: Int]) -> String {
-            counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { "\($0.key) \($0.value)" }
-                .joined(separator: ", ")
-        }
         let hours = simulatedTime / .seconds(3600)
         var lines = [
             "\(seeds) seeds in \(String(format: "%.1f", seconds)) s: \(String(format: "%.1f", hours)) simulated hours, "
                 + "\(steps) steps of the loop, \(engines.opened) engines opened, \(engines.stalls) stalls",
-            "operations: \(operations.values.reduce(0, +)): \(list(operations))",
-            "faults: \(faults.values.reduce(0, +)): \(list(faults))",
+            "operations: \(operations.values.reduce(0, +)): \(operations.listed)",
+            "faults: \(faults.values.reduce(0, +)): \(faults.listed)",
         ]
         lines += coverage.lines.map { "coverage of the \($0)" }
         lines.append(failures.isEmpty ? "no violation" : "\(failures.count) seeds with violations")

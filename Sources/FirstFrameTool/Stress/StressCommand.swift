@@ -58,44 +58,6 @@ struct StressCommand {
     }
 }
 
-/// What this process uses, from /proc (proc(5)).
-struct ProcessUse {
-    var decodeThreads = 0
-    /// Sockets and temporary files.
-    var descriptors = 0
-    var residentBytes = 0
-
-    static var now: ProcessUse {
-        var use = ProcessUse()
-        let manager = FileManager.default
-        for task in (try? manager.contentsOfDirectory(atPath: "/proc/self/task")) ?? [] {
-            let name = try? String(contentsOfFile: "/proc/self/task/\(task)/comm", encoding: .utf8)
-            if name?.hasPrefix("ff-decode") == true { use.decodeThreads += 1 }
-        }
-        for descriptor in (try? manager.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
-            // Timers and pipes that Swift's and libuv's process-wide parts make once are not counted.
-            let target = (try? manager.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(descriptor)")) ?? ""
-            if target.hasPrefix("socket:") || target.hasPrefix(manager.temporaryDirectory.path) { use.descriptors += 1 }
-        }
-        let status = (try? String(contentsOfFile: "/proc/self/status", encoding: .utf8)) ?? ""
-        for line in status.split(separator: "\n") {
-            let words = line.split(whereSeparator: \.isWhitespace)
-            if words.first == "VmRSS:" { use.residentBytes = (words.dropFirst().first.flatMap { Int($0) } ?? 0) * 1024 }
-        }
-        return use
-    }
-
-    /// What is used once the peer, too, has closed its connections; after two seconds as it is.
-    static func settled(to before: ProcessUse) async -> ProcessUse {
-        for _ in 0..<40 {
-            let now = now
-            if now.descriptors <= before.descriptors { return now }
-            try? await Task.sleep(for: .milliseconds(50))
-        }
-        return now
-    }
-}
-
 /// What was done, and which promises were not kept.
 struct StressReport: Encodable, Sendable {
     var calls: [String: Int] = [:]
@@ -105,14 +67,10 @@ struct StressReport: Encodable, Sendable {
     var violations: [String] = []
 
     func lines(seconds: Double, memory: Int) -> [String] {
-        func list(_ counts: [String: Int]) -> String {
-            counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { "\($0.key) \($0.value)" }
-                .joined(separator: ", ")
-        }
         let all = calls.values.reduce(0, +)
         return [
-            "\(all) calls, \(Int(Double(all) / seconds)) a second: \(list(calls))",
-            "refused or failed, as documented: \(list(errors))",
+            "\(all) calls, \(Int(Double(all) / seconds)) a second: \(calls.listed)",
+            "refused or failed, as documented: \(errors.listed)",
             "\(frames) frames; \(checks) looks at all pages at once; \(memory / 1_048_576) MB resident at the end",
             "\(violations.count) violations",
         ]

@@ -203,11 +203,7 @@ actor StressHost {
         var found: [String] = []
         if live > runtime.pool.limit { found.append("\(live) engines exist, \(runtime.pool.limit) are allowed") }
         for page in pages {
-            let audit = page.assumeIsolated { $0.audit }
-            if audit.state == .enabled || audit.state == .sourced, machine.owner != page.id {
-                found.append("\(page.id) is \(audit.state) and not the owner")
-            }
-            if audit.state == .inactive, !audit.isIdle { found.append("\(page.id) is inactive and works: \(audit)") }
+            found += page.assumeIsolated { $0.audit }.brokenPromises(of: page.id, under: machine)
         }
         return found
     }

@@ -44,14 +44,8 @@ struct Guarantees: Sendable {
             if pages[index]?.page != ObjectIdentifier(page) {
                 pages[index] = Page(page: ObjectIdentifier(page), audit: PageAudit())
             }
-            if audit.state == .enabled || audit.state == .sourced {
-                owners += 1
-                if coordinator.owner != page.id { violated("\(page.id) is \(audit.state) and not the owner") }
-                if coordinator.phase == .suspended { violated("\(page.id) is \(audit.state) in the background") }
-            }
-            if audit.state == .inactive, coordinator.stack.contains(page.id) {
-                violated("\(page.id) is inactive and still on the stack")
-            }
+            if audit.state.isOnTop { owners += 1 }
+            violations += audit.brokenPromises(of: page.id, under: coordinator)
             check(page.id, audit, index)
         }
         if owners > 1 { violated("\(owners) pages own the strategies") }
@@ -88,17 +82,7 @@ struct Guarantees: Sendable {
             let before = isSameMachine ? old.isGateOpen.map { $0 ? "open" : "closed" } : nil
             _ = coverage.saw("gate", before, isOpen ? "open" : "closed")
         }
-        if audit.state == .inactive, !audit.isIdle { violated("\(id) is inactive and has work: \(audit)") }
-        if audit.state == .covered, audit.preloads + audit.openings + audit.taken + audit.starting > 0 || audit.hasSpare
-        {
-            violated("\(id) is covered and its strategies work: \(audit)")
-        }
-        if audit.taken > 1 { violated("\(id) keeps \(audit.taken) engines that were taken and not played") }
-        if audit.preloads > PreloadConfiguration.maximumInFlight { violated("\(id) has \(audit.preloads) preloads") }
-        if audit.hasSpare != (audit.preRender == .ready), audit.state == .sourced {
-            violated("\(id) has a spare engine: \(audit.hasSpare), its machine says \(audit.preRender ?? .empty)")
-        }
-        if audit.state == .sourced || audit.state == .enabled { checkGate(id, audit, &known, isSameMachine) }
+        if audit.state.isOnTop { checkGate(id, audit, &known, isSameMachine) }
         known.audit = audit
     }
 

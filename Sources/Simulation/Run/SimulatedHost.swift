@@ -24,7 +24,7 @@ package actor SimulatedHost {
         var due: LoopInstant
         var task: Task<Void, Never>?
     }
-    /// Engines that the user paused, and the page that each belongs to.
+    /// Engines that the user paused; kept, so that no other one gets the identity.
     private var paused: [ObjectIdentifier: any PlayerEngine] = [:]
     private var runningPreloads: [PageID: Set<EntryID>] = [:]
     var guarantees = Guarantees()
@@ -223,10 +223,8 @@ package actor SimulatedHost {
         case .seek(let page, let time):
             let page = try await self.page(page)
             try await page.currentEngine?.seek(to: .milliseconds(time))
-        case .suspend(let keeping):
-            await runtime.suspend(keepingEngines: keeping)
-        case .resume:
-            await runtime.resume()
+        case .suspend(let keeping): await runtime.suspend(keepingEngines: keeping)
+        case .resume: await runtime.resume()
         case .cancelNewest: await cancelNewest()
         case .loseNetwork(let milliseconds):
             await network.setDown(true)
@@ -309,7 +307,7 @@ package actor SimulatedHost {
             var position = Int64(offset)
             var versions = Set(file.versions.indices)
             for try await piece in reader.read(Int64(offset)..<Int64(offset + count)) {
-                versions = versions.filter { file.has(piece, at: position, version: $0) }
+                versions = versions.filter { file.has(piece[...], at: position, version: $0) }
                 if versions.isEmpty { await note(violation: "a read of clip \(clip) got bytes of no one version") }
                 position += Int64(piece.count)
             }
@@ -334,8 +332,7 @@ package actor SimulatedHost {
         guard before.state == after.state, before.life == after.life else { return }
         if let engine, let position, engine === shownEngine(of: page) {
             let now = await engine.status()
-            let mayRun = after.state == .sourced || after.state == .enabled
-            let shouldStand = paused[ObjectIdentifier(engine)] != nil || !mayRun
+            let shouldStand = paused[ObjectIdentifier(engine)] != nil || !after.state.isOnTop
             if shouldStand, now.position != position {
                 guarantees.violated("\(page.id), which is \(after.state), plays on though it should stand still")
             }

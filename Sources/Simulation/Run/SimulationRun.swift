@@ -123,17 +123,21 @@ package struct SimulationRun {
             }
             try take(step)
             if number % Self.stepsBetweenDiskChecks == 0 { checkDisk() }
-            loop.perform { [host] in host.assumeIsolated { $0.checkCalls() } }
+            onHost { $0.checkCalls() }
             if !violations.isEmpty { break }
         }
         if violations.isEmpty { try end() }
         return makeReport()
     }
 
-    private var violations: [String] { loop.perform { [host] in host.assumeIsolated { $0.guarantees.violations } } }
+    private var violations: [String] { onHost { $0.guarantees.violations } }
 
     private func violated(_ text: String) {
-        loop.perform { [host] in host.assumeIsolated { $0.guarantees.violated(text) } }
+        onHost { $0.guarantees.violated(text) }
+    }
+
+    private func onHost<Value: Sendable>(_ body: (isolated SimulatedHost) -> Value) -> Value {
+        loop.perform { host.assumeIsolated(body) }
     }
 
     private mutating func take(_ timed: TimedStep) throws {
@@ -151,9 +155,8 @@ package struct SimulationRun {
             try restart(losingPower: true)
         case .shutdown:
             callsSinceShutdown = callsSinceShutdown ?? 0
-            loop.perform { [host] in host.assumeIsolated { $0.begin(step) } }
-        case _:
-            loop.perform { [host] in host.assumeIsolated { $0.begin(step, isCancelled: timed.isCancelled) } }
+            onHost { $0.begin(step) }
+        case _: onHost { $0.begin(step, isCancelled: timed.isCancelled) }
         }
     }
 
@@ -163,7 +166,7 @@ package struct SimulationRun {
         loop.perform { [disk] in disk.assumeIsolated { $0.revive() } }
         if losingPower { boots += 1 }
         (cache, runtime) = try Self.start(scenario, loop, network, disk, engines, index, boot: boots)
-        loop.perform { [host, runtime] in host.assumeIsolated { $0.restart(runtime) } }
+        onHost { [runtime] in $0.restart(runtime) }
         callsSinceShutdown = nil
         checkDisk()
     }
@@ -172,13 +175,17 @@ package struct SimulationRun {
         let runtime = runtime
         let ended: Void? = try loop.run(within: Self.endLimit) { await runtime.shutdown() }
         if ended == nil { violated("the runtime does not end within \(Self.endLimit)") }
-        loop.perform { [host] in host.assumeIsolated { $0.forgetEverything() } }
+        onHost { $0.forgetEverything() }
         loop.advance(by: .milliseconds(100))  // the last files are closed
-        let sleepers = loop.perform { [host] in host.assumeIsolated { $0.openCalls.count(where: Self.sleeps) } }
+        let sleepers = openCalls.count(where: Self.sleeps)
         if loop.timerCount > sleepers { violated("\(loop.timerCount - sleepers) timers are left after the shutdown") }
         let left = loop.perform { [network] in network.assumeIsolated { $0.openCount + $0.waitingCount } }
         if left != 0 { violated("\(left) requests are left after the shutdown") }
     }
+
+    private var openCalls: [String] { onHost { $0.openCalls } }
+    /// Those in which the host waits for the runtime.
+    private var waitingCalls: [String] { openCalls.filter { !Self.sleeps($0) } }
 
     /// Whether the host itself waits in a call, and not the runtime.
     private static func sleeps(_ call: String) -> Bool {
@@ -194,12 +201,9 @@ package struct SimulationRun {
             }
             disk.assumeIsolated { $0.setWeather(DiskWeather(), seed: 0) }
         }
-        func open() -> [String] {
-            loop.perform { [host] in host.assumeIsolated { $0.openCalls.filter { !Self.sleeps($0) } } }
-        }
         let deadline = loop.now.advanced(by: Self.longestRecovery)
-        while !open().isEmpty, loop.now < deadline { loop.advance(by: .seconds(1)) }
-        let left = open()
+        while !waitingCalls.isEmpty, loop.now < deadline { loop.advance(by: .seconds(1)) }
+        let left = waitingCalls
         if !left.isEmpty { violated("calls that don't return though all is well: \(left.joined(separator: ", "))") }
     }
     /// A stall, and the retries that a request has left.
@@ -211,8 +215,7 @@ package struct SimulationRun {
         endCalls()
         try endProcess()
         loop.advance(by: .seconds(30))
-        let open = loop.perform { [host] in host.assumeIsolated { $0.openCalls } }
-        let waiting = open.filter { !Self.sleeps($0) }
+        let waiting = waitingCalls
         if !waiting.isEmpty { violated("calls that never return: \(waiting.joined(separator: ", "))") }
         let counts = engines.counts
         if counts.live != 0 { violated("\(counts.live) engines are left at the end") }
@@ -260,8 +263,7 @@ package struct SimulationRun {
             return record.ranges.ranges.allSatisfy { range in
                 range.upperBound <= bytes.count
                     && clip.has(
-                        Array(bytes[Int(range.lowerBound)..<Int(range.upperBound)]), at: range.lowerBound,
-                        version: version)
+                        bytes[Int(range.lowerBound)..<Int(range.upperBound)], at: range.lowerBound, version: version)
             }
         }
     }

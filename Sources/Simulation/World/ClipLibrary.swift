@@ -11,7 +11,7 @@ package struct ClipLibrary: Sendable {
         package func validator(_ version: Int) -> String { "\"\(key)-\(version)\"" }
 
         /// Whether a version has these bytes there.
-        package func has(_ bytes: [UInt8], at offset: Int64, version: Int) -> Bool {
+        package func has(_ bytes: ArraySlice<UInt8>, at offset: Int64, version: Int) -> Bool {
             let start = Int(offset)
             guard start + bytes.count <= versions[version].count else { return false }
             return bytes.withUnsafeBytes { part in

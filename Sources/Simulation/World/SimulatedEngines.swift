@@ -87,7 +87,7 @@ package final class SimulatedEngines: EngineFactory {
     /// Compares what was read; narrows the versions that it may be of.
     fileprivate func check(_ name: String, _ bytes: [UInt8], at offset: Int64, _ versions: inout Set<Int>?) {
         guard let clip = library?.clip(at: name) else { return }
-        let matching = (versions ?? Set(clip.versions.indices)).filter { clip.has(bytes, at: offset, version: $0) }
+        let matching = (versions ?? Set(clip.versions.indices)).filter { clip.has(bytes[...], at: offset, version: $0) }
         if matching.isEmpty {
             state.withLock {
                 $0.wrongBytes.append("\(name): \(bytes.count) bytes at \(offset) are of no one version of it")
