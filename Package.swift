@@ -93,14 +93,17 @@ let package = Package(
         tests(
             "ResourceLoadingTests",
             [
-                "ResourceLoading", "MediaCache", "HTTPTransport", "EventLoop", "FeedVocabulary", "Simulation",
-                "TestSupport",
+                "ResourceLoading", "MediaCache", "HTTPTransport", "EventLoop", "FeedVocabulary", "FeedStrategy",
+                "Simulation", "TestSupport",
             ]),
         tests("OriginTests", ["Origin", "HTTPTransport", "EventLoop", "FeedVocabulary"]),
         tests("FirstFrameFFmpegTests", ["FirstFrame", "FirstFrameFFmpeg", "Origin", "EventLoop", "TestSupport"]),
         tests(
             "FirstFrameTests",
-            ["FirstFrame", "Simulation", "EventLoop", "FeedVocabulary", "Playback", "ResourceLoading", "TestSupport"]),
+            [
+                "FirstFrame", "Simulation", "EventLoop", "FeedVocabulary", "FeedStrategy", "Playback",
+                "ResourceLoading", "TestSupport",
+            ]),
         tests("SimulationTests", ["Simulation", "FeedStrategy", "EventLoop", "Playback"]),
         tests("FirstFrameToolTests", ["FirstFrameTool"]),
     ],

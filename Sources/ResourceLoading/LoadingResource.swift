@@ -1,4 +1,5 @@
 import EventLoop
+import FeedStrategy
 import FeedVocabulary
 import HTTPTransport
 import MediaCache
@@ -16,6 +17,8 @@ final class LoadingResource {
         var wanted: [ByteRange] = []
         var isPlayed = false
         var segments = 0
+        /// Spaces reading ahead; what is waited for is fetched at once.
+        var pace = RateLimiter()
     }
     struct Fetch {
         var position: Int64
@@ -59,6 +62,10 @@ final class LoadingResource {
     var waiters: [Int: Waiter] = [:]
     var retry = RetryPolicy()
     var retryTimer: LoopTimer?
+    /// When a request that was held back may begin.
+    var paceTimer: LoopTimer?
+    /// Bytes of one request that serves no current entry; see ``BackgroundTraffic``.
+    var backgroundSegment: Int64?
     /// The final error of the last attempt; cleared by the next explicit demand.
     var failure: LoadError?
     var urlIndex = 0
@@ -93,8 +100,11 @@ final class LoadingResource {
         readers.keys.sorted().flatMap { id -> [FetchPlanner.Demand] in
             guard let reader = readers[id] else { return [] }
             var demands: [FetchPlanner.Demand] = []
-            let segment = min(Self.largestSegment, Self.firstSegment << min(8, Int64(reader.segments)))
             let awaited = awaited(by: id)
+            let grown = min(Self.largestSegment, Self.firstSegment << min(8, Int64(reader.segments)))
+            let bound =
+                reader.priority < .current ? backgroundSegment : awaited.isEmpty ? reader.pace.segment : nil
+            let segment = min(grown, bound ?? .max)
             let readAhead = usesMemory ? min(reader.readAhead, Int64(MemoryBytes.capacity / 2)) : reader.readAhead
             let places = awaited.isEmpty && readAhead > 0 ? [reader.position] : awaited
             let length = awaited.isEmpty ? readAhead : max(Self.smallestDemand, readAhead)
@@ -103,7 +113,7 @@ final class LoadingResource {
                 demands.append(.init(ranges: [window], priority: reader.priority, segment: segment))
             }
             if !reader.wanted.isEmpty {
-                demands.append(.init(ranges: reader.wanted, priority: reader.priority, segment: .max))
+                demands.append(.init(ranges: reader.wanted, priority: reader.priority, segment: bound ?? .max))
             }
             // A reader that jumped away lets a short rest come in: ending it would cost the connection.
             let rests = fetches.inOrder.map(\.value).filter {
@@ -129,6 +139,9 @@ final class LoadingResource {
         }
         return places.sorted()
     }
+
+    /// Whether a reader waits for the byte at `offset`.
+    func isAwaited(_ offset: Int64) -> Bool { readers.keys.contains { awaited(by: $0).contains(offset) } }
 
     /// Whether a reader wants the byte at `offset` now, rather than some time.
     func isWanted(_ offset: Int64) -> Bool {

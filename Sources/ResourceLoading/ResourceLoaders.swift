@@ -21,6 +21,12 @@ package actor ResourceLoaders {
     let schemes: SchemeRegistry
     var backoff = HostBackoff()
     var freshURLs = FreshURLs()
+    /// What all transfers together bring.
+    var meter = TransferMeter()
+    var background = BackgroundTraffic()
+    package internal(set) var isOffline = false
+    /// Told when the budget of strategies is used up.
+    var onBudgetSpent: (@Sendable () -> Void)?
     private var listeners: [Int: AsyncStream<LoadEvent>.Continuation] = [:]
     private var isClosed = false
 
@@ -77,10 +83,22 @@ package actor ResourceLoaders {
     /// Requests under way.
     package var fetchCount: Int { resources.values.reduce(0) { $0 + $1.fetches.count } }
 
+    /// Bytes of a resource that came over the network, and those of them that no play has read; what is being played
+    /// counts as read.
+    package func traffic(of key: CacheKey) -> (fetched: Int64, unplayed: Int64) {
+        guard let loading = resources[key] else { return traffic.account(of: key, reading: ByteRangeSet()) }
+        let playing = loading.readers.filter(\.value.isPlayed).keys
+        let consumed = loading.bytes.state.withLock { state in
+            ByteRangeSet(playing.flatMap { state.readers[$0]?.consumed.ranges ?? [] })
+        }
+        return traffic.account(of: key, reading: consumed)
+    }
+
     package func takeCacheFailure() -> CacheError? { cacheFailure.take() }
 
     /// Bytes of `range` on disk or in memory, without opening anything.
     package func stored(_ resource: Resource, in range: ByteRange) async -> Int64 {
+        if let path = resource.path { return await cache.localLength(path) ?? 0 }
         let key = named(resource).storageKey
         if let open = resources[key] { return open.bytes.state.withLock { $0.readable.overlap(with: range) } }
         return await cache.record(of: key)?.ranges.overlap(with: range) ?? 0
@@ -134,6 +152,7 @@ package actor ResourceLoaders {
 
     private func checkOut(_ key: CacheKey) async {
         guard let loading = resources[key] else { return }
+        if let path = loading.resource.path { return await openFile(path, loading) }
         do {
             var cached = try await cache.checkOut(key, identity: loading.resource.identity)
             if let expected = loading.resource.length, let length = cached.record.length, length != expected {
@@ -160,6 +179,23 @@ package actor ResourceLoaders {
         } catch {
             loading.opening = nil
             note(error)
+        }
+    }
+
+    /// Everything of a file of this machine is there from the start.
+    private func openFile(_ path: String, _ loading: LoadingResource) async {
+        defer { loading.opening = nil }
+        do {
+            let (file, length) = try await cache.openLocal(path)
+            loading.wasWhole = true
+            loading.information = ContentInformation(length: length, supportsRanges: true)
+            loading.bytes.state.withLockNotifying { state in
+                (state.file, state.stored, state.length) = (file, ByteRangeSet([0..<length]), length)
+            }
+            guard length > 0 else { return fail(loading, .empty(url: path)) }
+        } catch {
+            let reason = (error as? LoopError)?.description ?? "\(error)"
+            fail(loading, .file(path: path, reason: reason))
         }
     }
 
@@ -217,6 +253,18 @@ package actor ResourceLoaders {
         demandChanged(key)
     }
 
+    /// Spaces the requests of a reader's reading ahead, so that they ask for this many bytes a second; `nil` ends that.
+    package func setPace(of reader: ByteReader, _ bytesPerSecond: Int64?) {
+        setPace(reader.key, reader.id, bytesPerSecond)
+    }
+    func setPace(_ key: CacheKey, _ id: Int, _ bytesPerSecond: Int64?) {
+        guard let loading = resources[key], loading.readers[id] != nil,
+            loading.readers[id]?.pace.bytesPerSecond != bytesPerSecond
+        else { return }
+        loading.readers[id]?.pace.bytesPerSecond = bytesPerSecond
+        pump(loading)
+    }
+
     func markPlayed(_ key: CacheKey, _ id: Int) { resources[key]?.readers[id]?.isPlayed = true }
 
     /// Timing of the first answer of an open resource, `nil` when all came from disk so far.
@@ -239,7 +287,7 @@ package actor ResourceLoaders {
 
     private func end(_ loading: LoadingResource) {
         for (id, _) in loading.fetches.inOrder { cancelFetch(loading, id) }
-        if let timer = loading.retryTimer { loop.cancel(timer) }
+        for case let timer? in [loading.retryTimer, loading.paceTimer] { loop.cancel(timer) }
         if let cached = loading.cached { loop.spawn { [cache] in await cache.checkIn(cached) } }
         loading.cached = nil
     }

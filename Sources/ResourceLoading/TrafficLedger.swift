@@ -21,6 +21,15 @@ package struct TrafficLedger: Sendable {
     /// Bytes fetched that no playing engine has read.
     package var bytesNeverPlayed: Int64 { accounts.values.reduce(foldedWaste) { $0 + $1.wasted } }
 
+    /// Bytes of one resource that came over the network, and those of them that no playing engine has read.
+    ///
+    /// - Parameter reading: What engines that still play have read.
+    package func account(of key: CacheKey, reading: ByteRangeSet) -> (fetched: Int64, unplayed: Int64) {
+        guard var account = accounts[key] else { return (0, 0) }
+        for range in reading.ranges { account.played.insert(range) }
+        return (account.fetched.count, account.wasted)
+    }
+
     package mutating func fetched(_ range: ByteRange, of key: CacheKey) {
         bytesFetched += range.length
         touch(key) { $0.fetched.insert(range) }

@@ -32,3 +32,8 @@ func withTwoPages(
     #expect(world.engines.counts.mostPlaying <= 1)
     #expect(world.engines.counts.live == 0)
 }
+
+extension FeedEntry {
+    /// The URL of an entry that has one.
+    var url: String { if case .url(let source) = source { source.url } else { "" } }
+}

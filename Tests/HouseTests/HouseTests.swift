@@ -14,7 +14,7 @@ private let allowed: [String: Set<String>] = {
         "MediaCache": floor1.union(["CSQLite"]),
         "ResourceLoading": floor2,
         "Playback": floor2.union(["ResourceLoading"]),
-        "FirstFrame": floor4,
+        "FirstFrame": floor4.union(["FoundationEssentials"]),
         "FirstFrameFFmpeg": floor4.union(["FirstFrame", "CFFmpeg"]),
         "Origin": floor1.union(["CMicrohttpd"]),
         "Simulation": floor4.union(["FirstFrame"]),

@@ -1,4 +1,5 @@
 import EventLoop
+import FeedStrategy
 import FeedVocabulary
 import HTTPTransport
 import MediaCache
@@ -152,7 +153,7 @@ private struct World {
     {
         let world = try World(seed: 8)
         try world.loop.run {
-            try await world.loaders.prefetch(world.resource, size: 300_000, priority: .preload)
+            try await world.loaders.prefetch(world.resource, .bytes(300_000), priority: .preload)
             #expect(await world.loaders.traffic.bytesFetched == 300_000)
             let reader = try await world.loaders.open(world.resource, priority: .current, readAhead: 0)
             let bytes7 = try await reader.read(at: 1_000_010, count: 10)

@@ -73,6 +73,7 @@ package final class FaultyFiles: FileSystem {
         throw LoopError(code: -EIO, call: "fsync")
     }
 
+    package func openToRead(_ path: String) async throws -> any OpenFile { try await open(path, creating: false) }
     package func open(_ path: String, creating: Bool) async throws -> any OpenFile {
         try begin("open")
         let isNew = creating && !FileManager.default.fileExists(atPath: path)

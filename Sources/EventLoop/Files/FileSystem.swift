@@ -2,6 +2,8 @@
 package protocol FileSystem: Sendable {
     /// Opens for reading and writing.
     func open(_ path: String, creating: Bool) async throws -> any OpenFile
+    /// Opens a file that is only read.
+    func openToRead(_ path: String) async throws -> any OpenFile
     func stat(_ path: String) async throws -> FileStatus
     func rename(_ path: String, to newPath: String) async throws
     func unlink(_ path: String) async throws

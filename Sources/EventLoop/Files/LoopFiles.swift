@@ -21,6 +21,11 @@ package actor LoopFiles: FileSystem {
         return LoopFile(descriptor: Int32(descriptor), files: self)
     }
 
+    package func openToRead(_ path: String) async throws -> any OpenFile {
+        let descriptor = try await request("open \(path)") { uv_fs_open($0, $1, path, O_RDONLY | O_CLOEXEC, 0, $2) }
+        return LoopFile(descriptor: Int32(descriptor), files: self)
+    }
+
     package func stat(_ path: String) async throws -> FileStatus {
         try await request("stat \(path)") {
             uv_fs_stat($0, $1, path, $2)

@@ -15,12 +15,18 @@ package struct WatermarkGate: Hashable, Sendable {
         }
     }
 
-    private let start: Duration
-    private let stop: Duration
+    package private(set) var start: Duration
+    package private(set) var stop: Duration
     package private(set) var isOpen = true
 
     /// - Parameters: `0 ≤ stop < start`, checked by the configuration that they come from.
     package init(start: Duration, stop: Duration) {
+        precondition(stop < start, "the stop limit is below the start limit")
+        (self.start, self.stop) = (start, stop)
+    }
+
+    /// The limits change; the next update goes by them.
+    package mutating func setLimits(start: Duration, stop: Duration) {
         precondition(stop < start, "the stop limit is below the start limit")
         (self.start, self.stop) = (start, stop)
     }

@@ -12,6 +12,7 @@ package struct PageList: Hashable, Sendable {
     package init() {}
 
     package func contains(_ entry: EntryID) -> Bool { positions[entry] != nil }
+    package func index(of entry: EntryID) -> Int? { positions[entry] }
 
     /// Entries after the current one; with no current, the anchor's entry and those after it.
     package var upcoming: ArraySlice<EntryID> {
@@ -25,7 +26,7 @@ package struct PageList: Hashable, Sendable {
     }
 
     /// Index of the current entry; with no current, the anchor.
-    private var place: Int { current.flatMap { positions[$0] } ?? anchor }
+    package var place: Int { current.flatMap { positions[$0] } ?? anchor }
 
     /// Replaces the list; entries that stay are not touched.
     ///

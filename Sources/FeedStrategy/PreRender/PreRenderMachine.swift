@@ -1,21 +1,26 @@
 package import FeedVocabulary
 
-/// Decides what the one spare engine does: it holds the decoded first frame of the entry that comes next.
+/// Decides what the spare engines do: each holds the decoded first frame of one of the entries that come next.
+///
+/// One is opened at a time, the most wanted first.
 package struct PreRenderMachine: Hashable, Sendable {
     /// One try at opening an entry; the number tells a late answer from the answer to a newer try.
     package struct Attempt: Hashable, Sendable {
         package let entry: EntryID
         package let number: Int
     }
-    package enum State: Hashable, Sendable {
-        case empty  // → opening, cleared
-        case opening(Attempt)  // → ready, empty (failed, plan moved, taken), cleared
-        case ready(Attempt)  // first frame held → empty (plan moved, taken), cleared
-        case cleared  // terminal: late answers are discarded
+    private struct Slot: Hashable, Sendable {
+        let attempt: Attempt
+        var isReady = false  // opening → ready (first frame held) → gone; opening → gone
+    }
+    package struct Cancel: Hashable, Sendable {
+        package let attempt: Attempt, reason: StrategyReason
     }
     package struct PlanAction: Hashable, Sendable {
-        package var cancels: Attempt?
-        package var releasesHeld: Attempt?
+        /// Openings that end.
+        package var cancels: [Cancel] = []
+        /// Engines that hold a frame nobody will want.
+        package var releases: [Cancel] = []
         package var opens: Attempt?
         package init() {}
     }
@@ -27,7 +32,8 @@ package struct PreRenderMachine: Hashable, Sendable {
         case none
     }
 
-    package private(set) var state = State.empty
+    private var slots: [Slot] = []
+    private var isCleared = false
     private var attempts = 0
     /// Entries whose last attempt failed for good; not tried again by itself.
     private var failed: Set<EntryID> = []
@@ -35,75 +41,80 @@ package struct PreRenderMachine: Hashable, Sendable {
     private var postponed: Set<EntryID> = []
     package init() {}
 
-    package var isOpening: Bool { phase == .opening }
+    package var isOpening: Bool { slots.contains { !$0.isReady } }
+    /// Entries whose first frame is held.
+    package var ready: [EntryID] { slots.filter(\.isReady).map(\.attempt.entry) }
+    /// The entries that are being opened or are held.
+    package var entries: [EntryID] { slots.map(\.attempt.entry) }
 
-    /// The entry that is being opened or is held.
-    package var entry: EntryID? {
-        switch state {
-        case .opening(let attempt), .ready(let attempt): attempt.entry
-        case .empty, .cleared: nil
-        }
+    /// What the machine as a whole does.
+    package enum Phase: String, Hashable, Sendable, CaseIterable {
+        case empty  // → opening, cleared
+        case opening  // → ready, empty (failed, plan moved, taken), cleared
+        case ready  // every slot holds a frame → empty (plan moved, taken), opening (one more), cleared
+        case cleared  // terminal: late answers are discarded
     }
-
-    /// The state without its attempt.
-    package enum Phase: String, Hashable, Sendable, CaseIterable { case empty, opening, ready, cleared }
-    package var phase: Phase {
-        switch state {
-        case .empty: .empty
-        case .opening: .opening
-        case .ready: .ready
-        case .cleared: .cleared
-        }
-    }
+    package var phase: Phase { isCleared ? .cleared : isOpening ? .opening : slots.isEmpty ? .empty : .ready }
     /// The moves between the phases that there are.
     package static let moves: [Phase: Set<Phase>] = [
         .empty: [.opening, .cleared],
         .opening: [.ready, .empty, .cleared],
-        .ready: [.empty, .cleared],
+        .ready: [.empty, .opening, .cleared],
         .cleared: [],
     ]
 
     /// - Parameters:
-    ///   - entry: The entry to hold; `nil` when there is none.
-    ///   - mayOpen: Whether the gate lets a new attempt begin. A held frame stays, an attempt under way is cancelled.
-    package mutating func plan(_ entry: EntryID?, mayOpen: Bool) -> PlanAction {
+    ///   - wanted: The entries to hold, most wanted first.
+    ///   - refusal: Why an entry may not be opened now; `nil` when it may. What is held stays whatever it says, an
+    ///     opening under way ends.
+    ///   - isFrozen: Whether what runs goes on and nothing is begun.
+    package mutating func plan(
+        _ wanted: [EntryID], isFrozen: Bool = false, refusal: (EntryID) -> StrategyReason?
+    ) -> PlanAction {
         var action = PlanAction()
-        switch state {
-        case .cleared: return action
-        case .empty: break
-        case .opening(let now):
-            if now.entry == entry && mayOpen { return action }
-            action.cancels = now
-            state = .empty
-        case .ready(let now):
-            if now.entry == entry { return action }
-            action.releasesHeld = now
-            state = .empty
+        guard !isCleared else { return action }
+        for slot in slots {
+            let (attempt, entry) = (slot.attempt, slot.attempt.entry)
+            if !wanted.contains(entry) {
+                let cancel = Cancel(attempt: attempt, reason: .swipe)
+                if slot.isReady { action.releases.append(cancel) } else { action.cancels.append(cancel) }
+            } else if !slot.isReady, let refusal = refusal(entry) {
+                action.cancels.append(Cancel(attempt: attempt, reason: refusal))
+            }
         }
-        guard let entry, mayOpen, !failed.contains(entry), !postponed.contains(entry) else { return action }
+        let ended = Set((action.cancels + action.releases).map(\.attempt))
+        slots.removeAll { ended.contains($0.attempt) }
+        guard !isFrozen else { return action }
+        let next = wanted.first { entry in
+            !slots.contains { $0.attempt.entry == entry } && !failed.contains(entry) && !postponed.contains(entry)
+                && refusal(entry) == nil
+        }
+        guard let next, let rank = wanted.firstIndex(of: next) else { return action }
+        if let opening = slots.first(where: { !$0.isReady }) {
+            guard let other = wanted.firstIndex(of: opening.attempt.entry), other > rank else { return action }
+            action.cancels.append(Cancel(attempt: opening.attempt, reason: .superseded))
+            slots.removeAll { $0.attempt == opening.attempt }
+        }
         attempts += 1
-        let attempt = Attempt(entry: entry, number: attempts)
-        state = .opening(attempt)
+        let attempt = Attempt(entry: next, number: attempts)
+        slots.append(Slot(attempt: attempt))
         action.opens = attempt
         return action
     }
 
     /// An answer to an abandoned attempt is normal: the viewer swiped while the engine opened.
     package mutating func engineOpened(_ attempt: Attempt) -> OpenedAction {
-        switch state {
-        case .opening(attempt):
-            state = .ready(attempt)
-            return .hold
-        case .ready(attempt): preconditionFailure("\(attempt) answered twice")
-        case .empty, .opening, .ready, .cleared: return .discard
-        }
+        guard let index = slots.firstIndex(where: { $0.attempt == attempt }) else { return .discard }
+        precondition(!slots[index].isReady, "\(attempt) answered twice")
+        slots[index].isReady = true
+        return .hold
     }
 
     /// - Parameter isFinal: Whether the same bytes would fail again.
     /// - Returns: Whether the attempt was still wanted, so that its error is worth reporting.
     package mutating func engineFailed(_ attempt: Attempt, isFinal: Bool) -> Bool {
-        guard state == .opening(attempt) else { return false }
-        state = .empty
+        guard let index = slots.firstIndex(where: { $0.attempt == attempt && !$0.isReady }) else { return false }
+        slots.remove(at: index)
         if isFinal { failed.insert(attempt.entry) } else { postponed.insert(attempt.entry) }
         return true
     }
@@ -111,34 +122,36 @@ package struct PreRenderMachine: Hashable, Sendable {
     /// Time has passed, and what failed for the moment may work.
     package mutating func retry() { postponed = [] }
 
-    /// The entry has another source, or is gone.
-    package mutating func forget(_ entry: EntryID) {
+    /// The entry has another source, or is gone: what was known of it is forgotten, its slot is free.
+    ///
+    /// - Returns: What ends.
+    package mutating func forget(_ entry: EntryID) -> PlanAction {
         failed.remove(entry)
         postponed.remove(entry)
+        var action = PlanAction()
+        guard let index = slots.firstIndex(where: { $0.attempt.entry == entry }) else { return action }
+        let slot = slots.remove(at: index)
+        let cancel = Cancel(attempt: slot.attempt, reason: .removed)
+        if slot.isReady { action.releases = [cancel] } else { action.cancels = [cancel] }
+        return action
     }
 
     /// Gives the engine of an entry away, at most once.
     package mutating func take(_ entry: EntryID) -> TakeAction {
-        forget(entry)  // the host asks for it, which is an explicit retry
-        switch state {
-        case .ready(let attempt) where attempt.entry == entry:
-            state = .empty
-            return .ready(attempt)
-        case .opening(let attempt) where attempt.entry == entry:
-            state = .empty
-            return .inFlight(attempt)
-        case .empty, .opening, .ready, .cleared: return .none
-        }
+        failed.remove(entry)  // the host asks for it, which is an explicit retry
+        postponed.remove(entry)
+        guard let index = slots.firstIndex(where: { $0.attempt.entry == entry }) else { return .none }
+        let slot = slots.remove(at: index)
+        return slot.isReady ? .ready(slot.attempt) : .inFlight(slot.attempt)
     }
 
-    package mutating func clear() -> PlanAction {
+    package mutating func clear(because reason: StrategyReason) -> PlanAction {
         var action = PlanAction()
-        switch state {
-        case .opening(let attempt): action.cancels = attempt
-        case .ready(let attempt): action.releasesHeld = attempt
-        case .empty, .cleared: break
+        for slot in slots {
+            let cancel = Cancel(attempt: slot.attempt, reason: reason)
+            if slot.isReady { action.releases.append(cancel) } else { action.cancels.append(cancel) }
         }
-        state = .cleared
+        (slots, isCleared) = ([], true)
         return action
     }
 }

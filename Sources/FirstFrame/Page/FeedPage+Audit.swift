@@ -1,3 +1,4 @@
+import EventLoop
 package import FeedStrategy
 package import FeedVocabulary
 
@@ -14,7 +15,9 @@ package struct PageAudit: Hashable, Sendable {
     /// Preloads of other entries than the current one.
     package var foreignPreloads = 0
     package var openings = 0
-    package var hasSpare = false
+    package var spares = 0
+    /// Spare engines that the machine knows of.
+    package var readySlots = 0
     package var taken = 0
     package var starting = 0
     package var chores = 0
@@ -23,6 +26,11 @@ package struct PageAudit: Hashable, Sendable {
     package var hasCarried = false
     package var isTicking = false
     package var isAnnounced = false
+    package var overlay: Overlay?
+    /// Whether strategies may use the network, as far as the host allows it.
+    package var mayFetch = true
+    /// The entry that should be in a spare engine before all others.
+    package var firstSpare: EntryID?
     /// Limits of the gate in seconds.
     package var startLimit = 0.0, stopLimit = 0.0
 
@@ -30,12 +38,12 @@ package struct PageAudit: Hashable, Sendable {
 
     /// Whether nothing of the page is left: no task, engine, timer or work.
     package var isIdle: Bool {
-        preloads == 0 && openings == 0 && !hasSpare && taken == 0 && starting == 0 && chores == 0 && !hasCurrent
+        preloads == 0 && openings == 0 && spares == 0 && taken == 0 && starting == 0 && chores == 0 && !hasCurrent
             && !hasCarried && !isTicking
     }
     /// Engines that the page holds or is about to get.
     package var engines: Int {
-        openings + taken + starting + (hasSpare ? 1 : 0) + (hasCurrent ? 1 : 0) + (hasCarried ? 1 : 0)
+        openings + taken + starting + spares + (hasCurrent ? 1 : 0) + (hasCarried ? 1 : 0)
     }
 
     /// What of Docs/Concurrency.md does not hold at this moment, as far as one page tells.
@@ -49,13 +57,13 @@ package struct PageAudit: Hashable, Sendable {
             if coordinator.stack.contains(id) { broken.append("\(id) is inactive and still on the stack") }
             if !isIdle { broken.append("\(id) is inactive and has work: \(self)") }
         }
-        if state == .covered, preloads + openings + taken + starting > 0 || hasSpare {
+        if state == .covered, preloads + openings + taken + starting + spares > 0 {
             broken.append("\(id) is covered and its strategies work: \(self)")
         }
         if taken > 1 { broken.append("\(id) keeps \(taken) engines that were taken and not played") }
         if preloads > PreloadConfiguration.maximumInFlight { broken.append("\(id) has \(preloads) preloads") }
-        if state == .sourced, hasSpare != (preRender == .ready) {
-            broken.append("\(id) has a spare engine: \(hasSpare), its machine says \(preRender ?? .empty)")
+        if state == .sourced, spares != readySlots {
+            broken.append("\(id) has \(spares) spare engines, its machine knows of \(readySlots)")
         }
         return broken
     }
@@ -64,18 +72,22 @@ package struct PageAudit: Hashable, Sendable {
 extension FeedPage {
     package var audit: PageAudit {
         var audit = PageAudit()
-        (audit.state, audit.life, audit.preRender) = (machine.state, machine.life, preRender?.phase)
-        (audit.isGateOpen, audit.look) = (gate?.isOpen, look)
+        (audit.state, audit.life, audit.preRender) = (
+            machine.state, machine.life, planner.flatMap { $0.preRenders == nil ? nil : $0.preRender.phase }
+        )
+        (audit.isGateOpen, audit.look) = (planner?.gate.isOpen, look)
         audit.preloads = preloads.count
         audit.foreignPreloads = preloads.count - (list.current.map { preloads[$0] == nil ? 0 : 1 } ?? 0)
         (audit.openings, audit.taken, audit.starting) = (openings.count, taken.count, starting.count)
-        (audit.chores, audit.hasSpare, audit.isTicking) = (
-            choreCount, spare != nil, tickTimer != nil || retryTimer != nil
-        )
+        (audit.chores, audit.isTicking) = (choreCount, tickTimer != nil || retryTimer != nil)
+        (audit.spares, audit.readySlots) = (spares.count, planner?.preRender.ready.count ?? 0)
         (audit.hasCurrent, audit.hasCarried) = (current != nil, carried != nil)
-        (audit.isPlayPending, audit.isAnnounced) = (pendingPlay != nil, announced != nil)
-        let limits = preload?.configuration ?? PreloadConfiguration()
-        (audit.startLimit, audit.stopLimit) = (limits.startBufferLimit, limits.stopBufferLimit)
+        (audit.isPlayPending, audit.isAnnounced) = (pendingPlay != nil, planner?.announced != nil)
+        audit.overlay = overlay
+        let surroundings = surroundings
+        audit.mayFetch = !surroundings.isOffline && !surroundings.isBudgetSpent
+        audit.firstSpare = planner?.spareEntries(list, surroundings).first
+        if let gate = planner?.gate { (audit.startLimit, audit.stopLimit) = (gate.start.seconds, gate.stop.seconds) }
         return audit
     }
 }

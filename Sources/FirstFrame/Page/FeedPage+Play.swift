@@ -29,7 +29,7 @@ extension FeedPage {
     struct CurrentPlay: Sendable {
         let number: Int
         let clip: OpenedClip
-        let source: URLSource
+        let source: MediaSource
         var metrics: PlayMetrics
     }
 
@@ -62,9 +62,10 @@ extension FeedPage {
         guard let source = sources[entry] else { preconditionFailure("\(entry) is listed without a source") }
         playNumber += 1
         let number = playNumber
-        (announced, pendingPlay) = (nil, number)
+        pendingPlay = number
         list.play(entry)
-        preload?.machine.selected(at: loop.now.offset)
+        overlay = nil
+        planner?.selected(place: list.place, at: loop.now.offset)
         currentChanged()
         releaseStarting()
         for other in taken.keys.sorted() where other != entry {  // the viewer went elsewhere
@@ -85,13 +86,9 @@ extension FeedPage {
                 metrics.servedAs = .inFlight
                 playOpening = opening
             case .none:
-                metrics.preloadedBytes = await runtime.loaders.stored(source.resource, in: 0..<Int64.max)
-                guard number == playNumber else { throw FeedError.superseded }
-                metrics.servedAs = metrics.preloadedBytes > 0 ? .preloaded : .cold
                 playOpening = beginOpening(
-                    Opening(
-                        entry: entry, priority: .current, readAhead: runtime.configuration.readAhead, play: number),
-                    source, options ?? engineOptions)
+                    Opening(entry: entry, priority: .current, readAhead: firstReadAhead, play: number), source,
+                    options ?? engineOptions)
             }
             if let opening = playOpening { try await finishOpening(opening, openings[opening]?.task) }
             return try await begin(number, source, metrics, calledAt)
@@ -123,22 +120,27 @@ extension FeedPage {
             starting[number] = clip
             return .ready
         }
-        guard case .inFlight(let attempt) = preRender?.take(entry),
+        guard case .inFlight(let attempt) = planner?.take(entry),
             let opening = openings.first(where: { $0.value.attempt == attempt })?.key
         else { return .none }
         openings[opening]?.attempt = nil
         openings[opening]?.play = number
         openings[opening]?.priority = .current
-        openings[opening]?.readAhead = runtime.configuration.readAhead
+        openings[opening]?.readAhead = firstReadAhead
         return .inFlight(opening)
     }
 
     private func takeSpare(_ entry: EntryID) -> OpenedClip? {
-        guard spare?.attempt.entry == entry, case .ready(let attempt) = preRender?.take(entry) else { return nil }
-        guard let clip = spare.take(), clip.attempt == attempt else {
+        guard spares[entry] != nil, case .ready(let attempt) = planner?.take(entry) else { return nil }
+        guard let spare = spares.removeValue(forKey: entry), spare.attempt == attempt else {
             preconditionFailure("the slot is ready without an engine")
         }
-        return clip.clip
+        return spare.clip
+    }
+
+    private var firstReadAhead: Int64 {
+        let most = runtime.configuration.readAhead
+        return planner?.firstReadAhead(most: most, at: loop.now.offset) ?? most
     }
 
     /// Waits for an opening that belongs to a play. The host's cancellation, or a newer play, ends it.
@@ -147,7 +149,7 @@ extension FeedPage {
     ///   the opening may have ended by then.
     private func finishOpening(_ opening: Int, _ task: Task<Void, any Error>?) async throws {
         guard let task else { preconditionFailure("an opening without a task") }
-        let readAhead = runtime.configuration.readAhead
+        let readAhead = firstReadAhead
         try await withTaskCancellationHandler {
             if let reader = openings[opening]?.reader {
                 await reader.setPriority(.current)
@@ -161,12 +163,18 @@ extension FeedPage {
     }
 
     private func begin(
-        _ number: Int, _ source: URLSource, _ metrics: PlayMetrics, _ calledAt: LoopInstant
+        _ number: Int, _ source: MediaSource, _ metrics: PlayMetrics, _ calledAt: LoopInstant
     ) async throws -> any PlayerEngine {
-        for (_, engine) in leaving.inOrder { await engine.setSuspended(true) }
+        for (_, engine) in leaving.inOrder { await setSilent(engine) }
         guard let clip = starting[number] else { throw FeedError.superseded }
+        noteHeard(clip.engine)
         try await clip.engine.play()
         var metrics = metrics
+        if metrics.servedAs == .cold {
+            metrics.preloadedBytes = clip.storedBytes
+            if clip.storedBytes > 0 { metrics.servedAs = .preloaded }
+        }
+        metrics.variant = clip.file.variant
         metrics.timeToFirstFrame = calledAt.duration(to: loop.now)
         metrics.media = clip.description
         let needsAnswer = metrics.servedAs == .cold || metrics.servedAs == .preloaded
@@ -181,10 +189,16 @@ extension FeedPage {
     private func show(_ play: CurrentPlay) {
         precondition(current == nil, "two plays on one page")
         (current, pendingPlay) = (play, nil)
+        if let end = play.metrics.media.firstFrameEnd { planner?.learned(firstFrameEnd: end) }
         send(.firstFrame(play.metrics))
-        // The host has its frame, and gets the time to show it before other work takes the cores.
-        watch(after: Self.grace) { await $0.supply(play.clip) }
+        // The host has its frame, and gets the time to show it before other work takes the cores; and a viewer who flings
+        // shows first that this is where the fling ends.
+        let isFlinging = planner?.motion.isFlinging(at: loop.now.offset) == true
+        chore { await $0.markPlayed(play.clip) }
+        watch(after: isFlinging ? Motion.settling : Self.grace) { await $0.supply(play.clip) }
     }
+
+    private func markPlayed(_ clip: OpenedClip) async { await clip.reader.markPlayed() }
 
     /// Does something about the play that goes on, unless it has ended by then.
     private func watch(after delay: Duration, _ body: @escaping @Sendable (isolated FeedPage) async -> Void) {
@@ -198,10 +212,10 @@ extension FeedPage {
     }
 
     /// Goes on with the play of the page before, when it is of the same clip.
-    private func goOn(_ entry: EntryID, _ source: URLSource, _ number: Int) -> (any PlayerEngine)? {
-        guard let play = carried?.play, play.source.resource.storageKey == source.resource.storageKey else {
-            return nil
-        }
+    private func goOn(_ entry: EntryID, _ source: MediaSource, _ number: Int) -> (any PlayerEngine)? {
+        guard let play = carried?.play,
+            play.source == source || play.clip.file.resource.storageKey == source.resource?.storageKey
+        else { return nil }
         carried = nil
         endCurrent()
         var metrics = play.metrics
@@ -214,14 +228,13 @@ extension FeedPage {
 
     /// The next look at the current play is the first of it.
     func currentChanged() {
-        gate?.currentChanged()
-        look = nil
+        planner?.currentChanged()
+        (look, mediaRate) = (nil, nil)
+        setPaces(PacingPolicy.Rates(), nil)
     }
 
     /// What is on screen reads ahead, before everything else.
     func supply(_ clip: OpenedClip) async {
-        guard shows(clip) else { return }
-        await clip.reader.markPlayed()
         guard shows(clip) else { return }
         await clip.reader.setPriority(.current)
         guard shows(clip) else { return }
@@ -275,7 +288,14 @@ extension FeedPage {
             bufferedAhead: status.bufferedAhead, isComplete: status.isComplete, isFirstFrameShown: true,
             isStalled: status.isStalled)
         look = seen
-        gate?.update(seen)
+        if let duration = clip.description.duration, duration > .zero, let length = clip.reader.length {
+            mediaRate = Double(length) / duration.seconds
+        }
+        planner?.update(seen, surroundings)
+        setPaces(
+            PacingPolicy.rates(
+                isComfortable: planner?.gate.isOpen == true, mediaRate: mediaRate, isComplete: status.isComplete,
+                throughput: throughput), clip)
         replan()
         watch(after: Self.tick) { await $0.look(clip) }
     }
@@ -301,6 +321,8 @@ extension FeedPage {
             var metrics = play.metrics
             metrics.take(await play.clip.engine.status())
             await page.giveBack(number)
+            let traffic = await page.runtime.loaders.traffic(of: play.clip.reader.key)
+            (metrics.fetchedBytes, metrics.unplayedBytes) = (traffic.fetched, traffic.unplayed)
             page.send(.played(metrics))
             page.reportCacheFailure()
         }
@@ -313,13 +335,13 @@ extension FeedPage {
     /// - Throws: ``FeedError/wrongOrder(call:needs:)`` or ``FeedError/unknownEntry(_:)``.
     public func willSelect(_ entry: EntryID) throws(FeedError) {
         try requireEntry(entry, for: "willSelect")
-        announced = entry == list.current ? nil : entry  // the scroll may settle where it began
+        planner?.announced = entry == list.current ? nil : entry  // the scroll may settle where it began
         replan()
     }
 
     /// Whether a spare engine has the entry; `ready` also when it was taken and not played yet.
     public func peekPreRenderedEngine(for entry: EntryID) -> PreRenderStatus {
-        if taken[entry] != nil || spare?.attempt.entry == entry { return .ready }
+        if taken[entry] != nil || spares[entry] != nil { return .ready }
         return openings.values.contains { $0.attempt?.entry == entry } ? .inFlight : .none
     }
 

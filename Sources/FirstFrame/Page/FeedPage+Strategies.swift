@@ -32,7 +32,10 @@ extension FeedPage {
         let entry: EntryID
         let engine: any PlayerEngine
         let reader: ByteReader
+        let file: ResolvedFile
         let description: MediaDescription
+        /// Bytes of the clip that were on disk when it was opened.
+        let storedBytes: Int64
         /// From the begin of the opening to the begin of the engine's own work.
         let resolveTime: Duration
     }
@@ -42,58 +45,153 @@ extension FeedPage {
 
     // MARK: Planning
 
-    /// Asks the machines what should run now, and carries it out.
+    /// Asks the planner what should run now, and carries it out.
     func replan() {
         guard machine.state == .sourced else { return }
-        if current == nil && carried == nil && pendingPlay == nil {
-            gate?.nothingPlays()
-            look = nil
+        let surroundings = surroundings
+        if !surroundings.hasPlay {
+            (look, mediaRate) = (nil, nil)
+            setPaces(PacingPolicy.Rates(), nil)
         }
-        let isGateOpen = gate?.isOpen ?? true
-        let upcoming = list.upcoming
-        let target = announced ?? upcoming.first
-        let wanted = target.flatMap { taken[$0] == nil && list.current != $0 ? $0 : nil }
-        if let action = preRender?.plan(wanted, mayOpen: isGateOpen || announced != nil) {
-            carryOut(action, isGateOpen ? .swipe : .watermark)
+        guard let plan = planner?.plan(list, surroundings) else { return }
+        carryOut(plan.preRender)
+        for cancel in plan.preload.cancels { cancelPreload(cancel.entry, cancel.reason) }
+        for start in plan.preload.starts { startPreload(start) }
+        preconnect()
+    }
+
+    /// What the planner goes by.
+    var surroundings: StrategyPlanner.Surroundings {
+        var surroundings = StrategyPlanner.Surroundings(now: loop.now.offset)
+        surroundings.hasPlay = current != nil || carried != nil || pendingPlay != nil
+        surroundings.isPlaying = current != nil
+        (surroundings.taken, surroundings.engineLimit) = (Set(taken.keys), runtime.pool.limit)
+        (surroundings.isFrozen, surroundings.mediaRate) = (overlay != nil, mediaRate)
+        surroundings.isMetered = runtime.network == .metered
+        runtime.loaders.assumeIsolated { loaders in
+            (surroundings.isOffline, surroundings.isBudgetSpent) = (loaders.isOffline, loaders.isBudgetSpent)
+            surroundings.throughput = loaders.throughput
         }
-        // Before the first play the entry that will be played comes first, alone.
-        let isOpeningFirst = current == nil && list.current == nil && spare == nil && preRender?.isOpening == true
-        let mayPreload = isGateOpen && !isOpeningFirst
-        let action = preload?.machine.plan(
-            upcoming: upcoming, previous: list.previous, current: list.current, isGateOpen: mayPreload,
-            now: loop.now.offset)
-        if let action {
-            for cancel in action.cancels { cancelPreload(cancel.entry, cancel.reason) }
-            for entry in action.starts { startPreload(entry) }
+        return surroundings
+    }
+
+    var throughput: Double? { runtime.loaders.assumeIsolated { $0.throughput } }
+
+    /// Reading ahead and strategies go only so fast that the next swipe finds the network's queue empty.
+    func setPaces(_ rates: PacingPolicy.Rates, _ clip: OpenedClip?) {
+        runtime.loaders.assumeIsolated { loaders in
+            loaders.setBackgroundPace(rates.background)
+            if let clip { loaders.setPace(of: clip.reader, rates.readAhead) }
         }
     }
 
+    /// Connections to the hosts of the next entries, whose bytes may not be fetched yet.
+    private func preconnect() {
+        guard planner?.preloads != nil || planner?.preRenders != nil else { return }
+        let next = Array(list.upcoming.prefix(Self.connectedAhead))
+        guard next != connected else { return }
+        connected = next
+        let resources = next.compactMap { sources[$0]?.resource }
+        guard !resources.isEmpty else { return }
+        chore { page in
+            for resource in resources { await page.runtime.loaders.preconnect(resource) }
+        }
+    }
+    private static var connectedAhead: Int { 3 }
+
     // MARK: Preload
 
-    private func startPreload(_ entry: EntryID) {
-        guard let source = sources[entry], let size = preload?.configuration.size else { return }
+    private func startPreload(_ start: PreloadMachine.Start) {
+        let entry = start.entry
+        guard let source = sources[entry], let amount = planner?.amount(of: start, bitrate: source.bitrate) else {
+            return
+        }
         let number = number()
         preloads[entry] = Preload(number: number)
-        send(.started(.preload, entry, .upcoming))
+        record.detail = detail(of: amount)
+        send(.started(.preload, entry, planner?.announced == entry ? .announced : .upcoming))
+        let extras = extras[entry]
+        let isLast = start.stage == .fill
         preloads[entry]?.task = loop.spawn {
             do {
-                try await self.runtime.loaders.prefetch(source.resource, size: size, priority: .preload)
-                await self.preloadEnded(entry, number, nil)
+                let file = try await self.runtime.resolve(source, isUrgent: false)
+                await self.prepare(entry, file)
+                if let cover = extras?.cover { await self.preloadExtra(.cover, cover, entry, number) }
+                let report = try await self.runtime.loaders.prefetch(file.resource, amount, priority: .preload)
+                if isLast {
+                    for subtitles in extras?.subtitles ?? [] {
+                        await self.preloadExtra(.subtitles, subtitles, entry, number)
+                    }
+                }
+                await self.preloadEnded(entry, number, report, nil)
             } catch {
-                await self.preloadEnded(entry, number, error)
+                await self.preloadEnded(entry, number, PrefetchReport(), error)
             }
         }
     }
 
-    private func preloadEnded(_ entry: EntryID, _ number: Int, _ error: (any Error)?) {
+    private func detail(of amount: StrategyPlanner.Amount) -> String {
+        var parts: [String] =
+            switch amount {
+            case .bytes(let size): ["\(size / 1024) KB"]
+            case .seconds(let seconds, _, _): ["\(seconds) s of media"]
+            case .firstFrame: ["first frame"]
+            }
+        func megabits(_ rate: Double) -> String { "\(Double(Int(rate * 8 / 10_000)) / 100) Mbit/s" }
+        if let throughput { parts.append("network \(megabits(throughput))") }
+        if let mediaRate { parts.append("clip \(megabits(mediaRate))") }
+        if let dwell = planner?.motion.typicalDwell { parts.append("dwell \(Double(Int(dwell.seconds * 10)) / 10) s") }
+        return parts.joined(separator: ", ")
+    }
+
+    /// Which file is fetched ahead or opened for an entry.
+    private func prepare(_ entry: EntryID, _ file: ResolvedFile) {
+        guard sources[entry] != nil, machine.state != .inactive else { return }
+        record.works(on: runtime.loaders.assumeIsolated { $0.storageKey(of: file.resource) }, for: entry)
+        let isNew = prepared[entry]?.key != file.resource.key
+        prepared[entry] = PreparedFile(vid: file.vid, key: file.resource.key, variant: file.variant ?? "")
+        if isNew, let asked = file.fallsBackFrom, let got = file.resolution {
+            send(.resolutionFellBack(entry, asked: asked, got: got))
+        }
+    }
+
+    /// Tells when what is opened for a play is not what was prepared.
+    private func compareWithPrepared(_ entry: EntryID, _ file: ResolvedFile) {
+        if let before = prepared[entry], before.vid != nil, before.vid == file.vid, before.key != file.resource.key {
+            send(.resolutionMismatch(entry, prepared: before.variant, played: file.variant ?? ""))
+        }
+        prepare(entry, file)
+    }
+
+    /// A picture or a text beside the clip: small, and never in its way.
+    private func preloadExtra(_ work: PageEvent.Work, _ source: URLSource, _ entry: EntryID, _ number: Int) async {
+        var resource = source.resource
+        resource.expectsMedia = work == .cover
+        do {
+            try await runtime.loaders.prefetchWhole(resource, largest: Self.largestExtra, priority: .preload)
+        } catch {
+            guard preloads[entry]?.number == number, !(error is CancellationError) else { return }
+            send(.workFailed(work, entry, "\(error)"))
+        }
+    }
+    private static var largestExtra: Int64 { 4 * 1024 * 1024 }
+
+    private func preloadEnded(_ entry: EntryID, _ number: Int, _ report: PrefetchReport, _ error: (any Error)?) {
         guard preloads[entry]?.number == number else { return }
         preloads[entry] = nil
         guard !(error is CancellationError) else { return }
+        if let end = report.firstFrameEnd { planner?.learned(firstFrameEnd: end) }
         let isFinal = error.map(Self.isFinal) ?? true
-        preload?.machine.ended(entry, isFinal: isFinal)
+        planner?.preloadEnded(entry, failed: error != nil, isFinal: isFinal)
         if !isFinal { retryLater() }
-        if let error { send(.workFailed(.preload, entry, "\(error)")) }
-        send(.stopped(.preload, entry, error == nil ? .finished : .failed))
+        if error is PrefetchStalled {
+            send(.stopped(.preload, entry, .stalled))
+        } else if case .budgetSpent? = error as? LoadError {
+            send(.stopped(.preload, entry, .budget))
+        } else {
+            if let error { send(.workFailed(.preload, entry, "\(error)")) }
+            send(.stopped(.preload, entry, error == nil ? .finished : .failed))
+        }
         reportCacheFailure()
         replan()
     }
@@ -110,15 +208,16 @@ extension FeedPage {
 
     // MARK: Pre-render
 
-    func carryOut(_ action: PreRenderMachine.PlanAction, _ reason: StrategyReason) {
-        if let attempt = action.cancels {
-            for (_, opening) in openings.inOrder where opening.attempt == attempt { opening.task?.cancel() }
-            send(.stopped(.preRender, attempt.entry, reason))
+    func carryOut(_ action: PreRenderMachine.PlanAction) {
+        for cancel in action.cancels {
+            for (_, opening) in openings.inOrder where opening.attempt == cancel.attempt { opening.task?.cancel() }
+            send(.stopped(.preRender, cancel.attempt.entry, cancel.reason))
         }
-        if let attempt = action.releasesHeld, let spare, spare.attempt == attempt {
-            self.spare = nil
+        for end in action.releases {
+            guard let spare = spares[end.attempt.entry], spare.attempt == end.attempt else { continue }
+            spares[end.attempt.entry] = nil
             release(spare.clip)
-            send(.stopped(.preRender, attempt.entry, reason))
+            send(.stopped(.preRender, end.attempt.entry, end.reason))
         }
         if let attempt = action.opens { startPreRender(attempt) }
     }
@@ -129,23 +228,25 @@ extension FeedPage {
         }
         var options = engineOptions
         willPreRender?(attempt.entry, &options)
-        send(.started(.preRender, attempt.entry, announced == attempt.entry ? .announced : .upcoming))
+        let isAnnounced = planner?.announced == attempt.entry
+        send(.started(.preRender, attempt.entry, isAnnounced ? .announced : .upcoming))
         beginOpening(
             Opening(
-                entry: attempt.entry, priority: announced == attempt.entry ? .current : .preRender,
+                entry: attempt.entry, priority: isAnnounced ? .current : .preRender,
                 readAhead: Self.spareReadAhead, attempt: attempt), source, options)
     }
 
     private func preRenderEnded(_ attempt: PreRenderMachine.Attempt, _ result: Result<OpenedClip, any Error>) {
         switch result {
         case .success(let clip):
-            guard preRender?.engineOpened(attempt) == .hold else { return release(clip) }
-            spare = (attempt, clip)
+            if let end = clip.description.firstFrameEnd { planner?.learned(firstFrameEnd: end) }
+            guard planner?.engineOpened(attempt) == .hold else { return release(clip) }
+            spares[attempt.entry] = (attempt, clip)
             send(.stopped(.preRender, attempt.entry, .finished))
             chore { _ in await clip.reader.setReadAhead(0) }
         case .failure(let error):
             let isFinal = Self.isFinal(error)
-            guard preRender?.engineFailed(attempt, isFinal: isFinal) == true else { return }
+            guard planner?.engineFailed(attempt, isFinal: isFinal) == true else { return }
             if !isFinal { retryLater() }
             if !(error is CancellationError) { send(.workFailed(.preRender, attempt.entry, "\(error)")) }
             send(.stopped(.preRender, attempt.entry, .failed))
@@ -158,25 +259,38 @@ extension FeedPage {
     private static var retryDelay: Duration { .seconds(5) }
 
     /// Whether another attempt would fail too; otherwise there will be one, later.
-    private static func isFinal(_ error: any Error) -> Bool { (error as? LoadError)?.mayPass != true }
+    private static func isFinal(_ error: any Error) -> Bool {
+        if error is PrefetchStalled { return false }
+        return (error as? LoadError)?.mayPass != true && (error as? VidError)?.mayPass != true
+    }
 
     private func retryLater() {
         guard retryTimer == nil else { return }
         retryTimer = loop.schedule(at: loop.now.advanced(by: Self.retryDelay)) { [weak self] in
             self?.assumeIsolated { page in
                 page.retryTimer = nil
-                page.preRender?.retry()
-                page.preload?.machine.retry()
-                page.replan()
+                page.retry()
             }
         }
+    }
+
+    private func retry() {
+        planner?.retry()
+        replan()
+    }
+
+    /// The network, or what strategies may take of it, is another one.
+    func networkChanged() {
+        connected = []
+        if let timer = retryTimer.take() { loop.cancel(timer) }
+        retry()
     }
 
     // MARK: Opening
 
     /// Opens an entry in an engine of the pool, which belongs to the page until it is released.
     @discardableResult
-    func beginOpening(_ opening: Opening, _ source: URLSource, _ options: EngineOptions) -> Int {
+    func beginOpening(_ opening: Opening, _ source: MediaSource, _ options: EngineOptions) -> Int {
         let number = number()
         openings[number] = opening
         openings[number]?.task = Task(executorPreference: loop) {
@@ -204,24 +318,30 @@ extension FeedPage {
     }
 
     private func open(
-        _ number: Int, _ entry: EntryID, _ source: URLSource, _ options: EngineOptions, mayRetry: Bool
+        _ number: Int, _ entry: EntryID, _ source: MediaSource, _ options: EngineOptions, mayRetry: Bool
     ) async throws -> OpenedClip {
         let begin = loop.now
-        let engine = try await runtime.pool.acquire()
+        let isUrgent = openings[number]?.priority == .current
+        let file = try await runtime.resolve(source, isUrgent: isUrgent)
+        compareWithPrepared(entry, file)
+        let engine = try await runtime.pool.acquire(from: engineFactory)
         do {
             try Task.checkCancellation()
             guard let asked = openings[number] else { preconditionFailure("an opening runs that nobody owns") }
             let reader = try await runtime.loaders.open(
-                source.resource, priority: asked.priority, readAhead: asked.readAhead)
+                file.resource, priority: asked.priority, readAhead: asked.readAhead)
             openings[number]?.reader = reader
             if let now = openings[number], now.priority != asked.priority {  // a play has taken it meanwhile
                 await reader.setPriority(now.priority)
                 await reader.setReadAhead(now.readAhead)
             }
+            let stored = reader.available(in: 0..<Int64.max)
+            willPrepare?(entry, engine)
             let resolveTime = begin.duration(to: loop.now)
-            let description = try await engine.open(MediaInput(reader: reader, name: source.name), options: options)
+            let description = try await engine.open(MediaInput(reader: reader, name: file.name), options: options)
             return OpenedClip(
-                entry: entry, engine: engine, reader: reader, description: description, resolveTime: resolveTime)
+                entry: entry, engine: engine, reader: reader, file: file, description: description,
+                storedBytes: stored, resolveTime: resolveTime)
         } catch LoadError.changed where mayRetry && !Task.isCancelled {
             // The cached head was of an older version; it is gone now, and the new one is read from its start.
             await runtime.pool.releaseAndWait(engine)
@@ -237,6 +357,23 @@ extension FeedPage {
         let number = number()
         leaving[number] = clip.engine
         chore { page in await page.giveBack(number) }
+    }
+
+    /// What is heard of an engine, for those who would notice a second one.
+    func noteHeard(_ engine: any PlayerEngine) {
+        let heard = runtime.pool.assumeIsolated { $0.note(engine, isAudible: true) }
+        if heard > 1 {
+            assertionFailure("\(heard) engines are heard at once")
+            if let entry = list.current { send(.heardTwice(entry)) }
+        }
+    }
+    func setHeard(_ engine: any PlayerEngine) async {
+        noteHeard(engine)
+        await engine.setSuspended(false)
+    }
+    func setSilent(_ engine: any PlayerEngine) async {
+        await engine.setSuspended(true)
+        _ = await runtime.pool.note(engine, isAudible: false)
     }
 
     func giveBack(_ number: Int) async {

@@ -20,20 +20,29 @@ public actor FeedPage {
 
     package internal(set) var machine = PageMachine()
     package internal(set) var list = PageList()
-    var sources: [EntryID: URLSource] = [:]
+    var sources: [EntryID: MediaSource] = [:]
+    /// What goes along with some entries.
+    var extras: [EntryID: EntryExtras] = [:]
     private var strategies: [Strategy]
     private var clearing: Task<Void, Never>?
     private var covering: Task<Void, Never>?
 
-    // The strategies' machines; non-nil while they are enabled.
-    package internal(set) var gate: WatermarkGate?
-    var preload: (machine: PreloadMachine, configuration: PreloadConfiguration)?
-    package internal(set) var preRender: PreRenderMachine?
+    /// The strategies' decisions; non-nil while they are enabled.
+    package internal(set) var planner: StrategyPlanner?
+    /// What lies above the page and will go away again, with its strategies resting as they are.
+    var overlay: Overlay?
+    /// Bytes a second that the current entry plays; `nil` until the file has told.
+    var mediaRate: Double?
+    /// The window whose hosts were connected to last.
+    var connected: [EntryID] = []
+    /// The file that was last fetched ahead or opened for an entry, to tell when a play takes another one.
+    var prepared: [EntryID: PreparedFile] = [:]
+    var record = PageRecord()
 
     // The work under way. Every piece has an owner here, across every suspension, so that clear() can end it.
     var preloads: [EntryID: Preload] = [:]
     var openings: [Int: Opening] = [:]
-    var spare: (attempt: PreRenderMachine.Attempt, clip: OpenedClip)?
+    var spares: [EntryID: (attempt: PreRenderMachine.Attempt, clip: OpenedClip)] = [:]
     var taken: [EntryID: OpenedClip] = [:]
     /// Engines that have their first frame and become current as soon as their play goes on, by its number.
     var starting: [Int: OpenedClip] = [:]
@@ -44,7 +53,6 @@ public actor FeedPage {
     private var chores: [Int: Task<Void, Never>] = [:]
     /// Engines that are on their way back to the pool: none may be heard when the next play begins.
     var leaving: [Int: any PlayerEngine] = [:]
-    var announced: EntryID?
     private var nextNumber = 0
     var playNumber = 0
     /// The newest play, until its first frame is delivered or it has failed.
@@ -60,6 +68,10 @@ public actor FeedPage {
 
     /// Called before an entry is opened in a spare engine; may change the engine's options, such as the start time.
     var willPreRender: (@Sendable (EntryID, inout EngineOptions) -> Void)?
+    /// Called with each engine that is about to open an entry.
+    var willPrepare: (@Sendable (EntryID, any PlayerEngine) -> Void)?
+    /// Makes this page's engines instead of the runtime's.
+    var engineFactory: (any EngineFactory)?
     var engineOptions = EngineOptions()
 
     init(_ id: PageID, runtime: FeedRuntime, strategies: [Strategy]) {
@@ -70,7 +82,9 @@ public actor FeedPage {
     /// A page that its host forgot without clearing it: its tasks hold it, so only engines that stand still are left.
     deinit {
         for case let timer? in [tickTimer, retryTimer] { runtime.loop.cancel(timer) }
-        let clips = [current?.clip, spare?.clip, carried?.play.clip].compactMap { $0 } + taken.inOrder.map(\.value)
+        let clips =
+            [current?.clip, carried?.play.clip].compactMap { $0 } + spares.inOrder.map(\.value.clip)
+            + taken.inOrder.map(\.value)
         for clip in clips { runtime.pool.release(clip.engine) }
         events.channel.finish()
         runtime.coordinator.forget(id)
@@ -78,6 +92,7 @@ public actor FeedPage {
 
     func send(_ event: PageEvent) {
         precondition(machine.state != .inactive, "\(id) is cleared and tells \(event)")
+        record.note(event, at: loop.now)
         events.channel.send(event)
     }
 
@@ -104,7 +119,12 @@ public actor FeedPage {
     }
 
     static func validate(_ strategies: [Strategy]) throws(ConfigurationError) {
-        for case .preload(let configuration) in strategies { try configuration.validate() }
+        for strategy in strategies {
+            switch strategy {
+            case .preload(let configuration): try configuration.validate()
+            case .preRender(let configuration): try configuration.validate()
+            }
+        }
     }
 
     static func ordered<Value>(_ body: () throws(PageMachine.Refusal) -> Value) throws(FeedError) -> Value {
@@ -144,22 +164,18 @@ public actor FeedPage {
         }.get()
         machine = trial
         self.strategies = strategies
-        makeMachines()
+        makePlanner()
     }
 
-    private func makeMachines() {
-        let limits = PreloadConfiguration()
-        (preload, preRender) = (nil, nil)
-        gate = WatermarkGate(start: .seconds(limits.startBufferLimit), stop: .seconds(limits.stopBufferLimit))
+    private func makePlanner() {
+        var (preloads, preRenders): (PreloadConfiguration?, PreRenderConfiguration?)
         for strategy in strategies {
             switch strategy {
-            case .preload(let configuration):
-                preload = (PreloadMachine(configuration), configuration)
-                gate = WatermarkGate(
-                    start: .seconds(configuration.startBufferLimit), stop: .seconds(configuration.stopBufferLimit))
-            case .preRender: preRender = PreRenderMachine()
+            case .preload(let configuration): preloads = configuration
+            case .preRender(let configuration): preRenders = configuration
             }
         }
+        planner = StrategyPlanner(preloads: preloads, preRenders: preRenders)
     }
 
     /// The second half of a page switch: enabled again, with the remembered list at its remembered position.
@@ -209,7 +225,7 @@ public actor FeedPage {
     private func endEverything() async {
         stopWork(.pageLeft)
         endCurrent()
-        (gate, preload, preRender) = (nil, nil, nil)
+        (planner, overlay) = (nil, nil)
         list.rest()
         await workEnds()
         await covering?.value
@@ -226,10 +242,12 @@ public actor FeedPage {
     /// Ends the strategies' work and plays that have not begun; what plays is left alone.
     private func stopWork(_ reason: StrategyReason) {
         playNumber += 1
-        (announced, pendingPlay) = (nil, nil)
+        pendingPlay = nil
         if let timer = retryTimer.take() { loop.cancel(timer) }
-        for entry in preload?.machine.clear() ?? [] { cancelPreload(entry, reason) }
-        if let action = preRender?.clear() { carryOut(action, reason) }
+        if let ends = planner?.clear(because: reason) {
+            for entry in ends.preloads { cancelPreload(entry, reason) }
+            carryOut(ends.preRender)
+        }
         for (_, opening) in openings.inOrder { opening.task?.cancel() }
         for (_, clip) in taken.inOrder { release(clip) }
         taken = [:]
@@ -269,7 +287,7 @@ public actor FeedPage {
         stopWork(.covered)
         stopTicking()
         if keepingPlay, let kept = shown {
-            await kept.engine.setSuspended(true)
+            await setSilent(kept.engine)
             await kept.reader.setReadAhead(0)
             await kept.reader.setPriority(.preload)
         } else {
@@ -277,8 +295,7 @@ public actor FeedPage {
             list.rest()
         }
         await workEnds()
-        guard machine.endCover() else { return }
-        (preload, preRender) = (nil, nil)
+        if machine.endCover() { planner = nil }
     }
 
     /// A page further up keeps its play now, and there are only so many engines.
@@ -295,14 +312,13 @@ public actor FeedPage {
     /// - Returns: Whether it was still covered; else nothing was done.
     @discardableResult func uncover(carrying play: CarriedPlay?) -> Bool {
         guard machine.uncover() else { return false }
-        makeMachines()
+        makePlanner()
         if let play {
             adopt(play)
         } else if let kept = shown {
             currentChanged()
             chore { page in
-                guard page.shows(kept) else { return }
-                await kept.engine.setSuspended(false)
+                if page.shows(kept), page.overlay != .standingStill { await page.setHeard(kept.engine) }
                 await page.supply(kept)
             }
         }
@@ -340,12 +356,14 @@ public actor FeedPage {
     public func setSources(_ entries: [FeedEntry]) throws(FeedError) {
         try Self.ordered { () throws(PageMachine.Refusal) in try machine.setSources() }
         var unique: [EntryID] = []
-        var seen: [EntryID: URLSource] = [:]
+        var seen: [EntryID: MediaSource] = [:]
+        var extras: [EntryID: EntryExtras] = [:]
         unique.reserveCapacity(entries.count)
         seen.reserveCapacity(entries.count)
         for entry in entries {
             if seen[entry.id] == nil {
                 seen[entry.id] = entry.source
+                if let more = EntryExtras(entry) { extras[entry.id] = more }
                 unique.append(entry.id)
             } else {
                 send(.duplicateEntry(entry.id))
@@ -353,9 +371,10 @@ public actor FeedPage {
         }
         for id in list.set(unique) { entryLeft(id) }
         for id in unique {
-            if let old = sources[id], old != seen[id] { dropWork(of: id, .removed) }
+            if let old = sources[id], old != seen[id] { dropWork(of: id) }
         }
-        sources = seen
+        (sources, self.extras) = (seen, extras)
+        planner?.listChanged(place: list.place)
         replan()
     }
 
@@ -371,8 +390,9 @@ public actor FeedPage {
         try Self.ordered { () throws(PageMachine.Refusal) in try machine.requireSources(for: "insert") }
         let known = list.insert(entries.map(\.id), at: min(max(0, index), list.entries.count))
         // The first of several with one identity counts, in the list as in one call.
-        for entry in entries where sources[entry.id] == nil { sources[entry.id] = entry.source }
+        for entry in entries where sources[entry.id] == nil { keep(entry) }
         for id in known { send(.duplicateEntry(id)) }
+        planner?.listChanged(place: list.place)
         replan()
     }
 
@@ -380,8 +400,9 @@ public actor FeedPage {
     public func remove(_ entry: EntryID) throws(FeedError) {
         try requireEntry(entry, for: "remove")
         list.remove(entry)
-        sources[entry] = nil
+        (sources[entry], extras[entry]) = (nil, nil)
         entryLeft(entry)
+        planner?.listChanged(place: list.place)
         replan()
     }
 
@@ -391,16 +412,22 @@ public actor FeedPage {
     public func move(_ entry: EntryID, to index: Int) throws(FeedError) {
         try requireEntry(entry, for: "move")
         list.move(entry, to: min(max(0, index), list.entries.count - 1))
+        planner?.listChanged(place: list.place)
         replan()
     }
 
     /// Gives an entry another source; its work on the old one ends. An entry that plays goes on with what it has.
     public func update(_ entry: FeedEntry) throws(FeedError) {
         try requireEntry(entry.id, for: "update")
-        guard sources[entry.id] != entry.source else { return }
-        dropWork(of: entry.id, .removed)
+        let isSame = sources[entry.id] == entry.source
+        if !isSame { dropWork(of: entry.id) }
+        keep(entry)
+        if !isSame { replan() }
+    }
+
+    private func keep(_ entry: FeedEntry) {
         sources[entry.id] = entry.source
-        replan()
+        extras[entry.id] = EntryExtras(entry)
     }
 
     func requireEntry(_ entry: EntryID, for call: String) throws(FeedError) {
@@ -409,15 +436,16 @@ public actor FeedPage {
     }
 
     private func entryLeft(_ entry: EntryID) {
-        dropWork(of: entry, .removed)
-        if announced == entry { announced = nil }
+        dropWork(of: entry)
+        prepared[entry] = nil
+        planner?.left(entry)
     }
 
-    private func dropWork(of entry: EntryID, _ reason: StrategyReason) {
-        preRender?.forget(entry)
-        if preload?.machine.removed(entry) == true { cancelPreload(entry, reason) }
+    private func dropWork(of entry: EntryID) {
+        let ends = planner?.dropWork(of: entry)
+        if ends?.cancelsPreload == true { cancelPreload(entry, .removed) }
         if let clip = taken.removeValue(forKey: entry) { release(clip) }
-        if preRender?.entry == entry, let action = preRender?.plan(nil, mayOpen: false) { carryOut(action, reason) }
+        if let ends { carryOut(ends.preRender) }
     }
 
     /// The entries in order.
@@ -430,4 +458,12 @@ public actor FeedPage {
 
     /// Sets the hook that is called before an entry is opened in a spare engine; it may change that engine's options.
     public func setWillPreRender(_ hook: (@Sendable (EntryID, inout EngineOptions) -> Void)?) { willPreRender = hook }
+
+    /// Sets the hook that is called with each engine, spare or not, after its source is known and before it opens it: the
+    /// place to attach what reads the engine's streams. Called on the loop; it must not wait for anything.
+    public func setWillPrepare(_ hook: (@Sendable (EntryID, any PlayerEngine) -> Void)?) { willPrepare = hook }
+
+    /// Makes the page's engines from now on, within the runtime's ``RuntimeConfiguration/engineLimit``; `nil` goes back
+    /// to the runtime's own.
+    public func setEngineFactory(_ factory: (any EngineFactory)?) { engineFactory = factory }
 }

@@ -6,18 +6,23 @@ public import Playback
 public enum Strategy: Hashable, Sendable {
     /// Download the heads of the next entries.
     case preload(PreloadConfiguration)
-    /// Open the next entry in a spare engine and decode its first frame.
-    case preRender
+    /// Open the next entries in spare engines and decode their first frames.
+    case preRender(PreRenderConfiguration)
 
     /// Preloading with the published defaults.
     public static var preload: Strategy { .preload(PreloadConfiguration()) }
+    /// Preloading that follows the network, the clips and the viewer's pace; what ``FeedScene/smallVideo`` has.
+    public static var automaticPreload: Strategy { .preload(.automatic) }
+    /// One spare engine, for the entry that comes next.
+    public static var preRender: Strategy { .preRender(PreRenderConfiguration()) }
 }
 
 /// The kinds of feeds that there are, each with the strategies that suit it.
 ///
 /// Source: published short-video guidance, whose two scenes these are.
 public enum FeedScene: String, Hashable, Sendable, CaseIterable {
-    /// A full-screen feed, one clip at a time: the next one is pre-rendered, and the heads of three are preloaded.
+    /// A full-screen feed, one clip at a time: the next one is pre-rendered, and heads are preloaded by the automatic
+    /// policy.
     case smallVideo
     /// A list of longer clips, of which the viewer picks one: the heads of five are preloaded, nothing is pre-rendered.
     case shortVideo
@@ -25,10 +30,18 @@ public enum FeedScene: String, Hashable, Sendable, CaseIterable {
     /// What the scene enables.
     public var strategies: [Strategy] {
         switch self {
-        case .smallVideo: [.preload, .preRender]
+        case .smallVideo: [.automaticPreload, .preRender]
         case .shortVideo: [.preload(PreloadConfiguration(count: 5))]
         }
     }
+}
+
+/// What lies above a page for a while, such as comments or a share sheet.
+public enum Overlay: Hashable, Sendable {
+    /// What plays goes on.
+    case playingOn
+    /// What plays stands still, silently.
+    case standingStill
 }
 
 /// What happens on a page, in order.
@@ -47,17 +60,27 @@ public enum PageEvent: Sendable {
     case played(PlayMetrics)
     /// An entry could not be played.
     case playFailed(EntryID, String)
+    /// The resolution that a source asks for is not offered; the nearest lower one is taken, or the lowest there is.
+    case resolutionFellBack(EntryID, asked: Resolution, got: Resolution)
+    /// A play takes another file than was prepared for the entry, so that what was fetched ahead is of no use.
+    case resolutionMismatch(EntryID, prepared: String, played: String)
+    /// Two engines were heard at once: a fault of this package, or of an engine of the host's own.
+    case heardTwice(EntryID)
     /// An added entry was there already; nothing changed.
     case duplicateEntry(EntryID)
     /// Bytes could not be stored on disk; they are played from memory. Told once a run.
     case cacheFailed(String)
 
     /// The kinds of strategy work.
-    public enum Work: String, Sendable {
+    public enum Work: String, Hashable, Sendable {
         /// Bytes of a head.
         case preload
         /// A spare engine.
         case preRender
+        /// The picture that stands for a clip.
+        case cover
+        /// A subtitle file.
+        case subtitles
     }
 }
 
@@ -110,6 +133,12 @@ public struct PlayMetrics: Sendable {
     public var media = MediaDescription()
     /// Bytes of the entry that were on disk at the call.
     public var preloadedBytes: Int64 = 0
+    /// The resolution and codec of an entry that a service resolved.
+    public var variant: String?
+    /// Bytes of the entry that have come over the network in this run, for whatever reason; told at the end of the play.
+    public var fetchedBytes: Int64 = 0
+    /// Of these, bytes that no play has read.
+    public var unplayedBytes: Int64 = 0
     /// Whether a connection had to be made for it.
     public var usedNewConnection = false
     /// Times that bytes were missing during the play.

@@ -220,6 +220,14 @@ package actor FeedCoordinator {
         for waiter in waiters { waiter.resume() }
     }
 
+    // MARK: The network
+
+    /// The network, or what strategies may take of it, is another one: the owner plans anew.
+    func networkChanged() {
+        guard let page = machine.owner.flatMap({ pages[$0]?.page }) else { return }
+        page.assumeIsolated { $0.networkChanged() }
+    }
+
     // MARK: The end
 
     func clearAll() async { for (_, page) in pages.inOrder { await page.page?.clear() } }

@@ -78,12 +78,20 @@ extension FeedRuntime {
     /// - Parameter readAhead: Bytes fetched ahead of what was read. Allowed: 0 to 256 MB; default 1 MB.
     /// - Throws: ``ConfigurationError``, ``LoadError/closed`` after the shutdown, or `CancellationError`.
     public func open(
-        _ source: URLSource, priority: LoadPriority = .current, readAhead: Int64 = 1024 * 1024
+        _ source: MediaSource, priority: LoadPriority = .current, readAhead: Int64 = 1024 * 1024
     ) async throws -> MediaReader {
         guard (0...256 * 1024 * 1024).contains(readAhead) else {
             throw ConfigurationError.outOfRange(field: "readAhead", allowed: "0 to 256 MB")
         }
-        return MediaReader(try await loaders.open(source.resource, priority: priority, readAhead: readAhead))
+        let file = try await resolve(source, isUrgent: priority == .current)
+        return MediaReader(try await loaders.open(file.resource, priority: priority, readAhead: readAhead))
+    }
+
+    /// A reader of a clip at URLs; otherwise the same.
+    public func open(
+        _ source: URLSource, priority: LoadPriority = .current, readAhead: Int64 = 1024 * 1024
+    ) async throws -> MediaReader {
+        try await open(.url(source), priority: priority, readAhead: readAhead)
     }
 
     // MARK: The cache

@@ -1,5 +1,5 @@
 package import EventLoop
-import FeedStrategy
+public import FeedStrategy
 public import FeedVocabulary
 package import HTTPTransport
 package import MediaCache
@@ -15,6 +15,13 @@ public final class FeedRuntime: Sendable {
     package let cache: MediaCache
     package let pool: EnginePool
     package let coordinator: FeedCoordinator
+    let stills: StillDesk
+    let vids: VidCatalog
+    private let networkState = Lock(NetworkState())
+    private struct NetworkState {
+        var kind = NetworkKind.unmetered
+        var limits: [NetworkKind: NetworkLimits] = [:]
+    }
     let configuration: RuntimeConfiguration
     /// What this runtime itself has to end; the simulation ends its own.
     private let owned: Owned?
@@ -66,8 +73,55 @@ public final class FeedRuntime: Sendable {
     ) {
         (self.loop, self.cache, self.configuration, self.owned) = (loop, cache, configuration, owned)
         loaders = ResourceLoaders(on: loop, cache: cache, transport: transport)
+        stills = StillDesk(on: loop, factory: engines)
+        vids = VidCatalog(
+            on: loop, resolver: configuration.vidResolver, client: WebClient(transport: transport),
+            startup: configuration.startup)
         pool = EnginePool(on: loop, factory: engines, limit: configuration.engineLimit)
         coordinator = FeedCoordinator(on: loop, engineLimit: configuration.engineLimit)
+        // At the next turn: the loader is in the middle of a transfer.
+        let tell: @Sendable () -> Void = { [weak coordinator] in
+            loop.post { [weak coordinator] in coordinator?.assumeIsolated { $0.networkChanged() } }
+        }
+        loop.post { [loaders] in loaders.assumeIsolated { $0.whenBudgetIsSpent(tell) } }
+    }
+
+    // MARK: The network
+
+    /// What the device is connected by, as the host said last; unmetered at first.
+    public var network: NetworkKind { networkState.withLock { $0.kind } }
+
+    /// Says what the device is connected by. With `none`, strategies rest, requests wait up to a minute, and what plays
+    /// goes on with what it has; when the network is back, everything goes on at once, but a pause by the viewer stays.
+    public func setNetwork(_ kind: NetworkKind) async {
+        let limits = networkState.withLock { state in
+            state.kind = kind
+            return state.limits[kind] ?? NetworkLimits()
+        }
+        await loaders.setNetwork(kind, limits)
+        await coordinator.networkChanged()
+    }
+
+    /// Says what strategies may take of a kind of network, from now on; the current entry is exempt.
+    ///
+    /// - Throws: ``ConfigurationError``.
+    public func setLimits(_ limits: NetworkLimits, for kind: NetworkKind) async throws {
+        try limits.validate()
+        let isThere = networkState.withLock { state in
+            state.limits[kind] = limits
+            return state.kind == kind
+        }
+        guard isThere else { return }
+        await loaders.setLimits(limits)
+        await coordinator.networkChanged()
+    }
+
+    /// How the resolution of a ``VidSource`` is chosen from now on, where it does not name one.
+    ///
+    /// - Throws: ``ConfigurationError``.
+    public func setStartup(_ startup: StartupResolution) async throws {
+        try startup.validate()
+        await vids.setStartup(startup)
     }
 
     // MARK: Pages
@@ -138,6 +192,7 @@ public final class FeedRuntime: Sendable {
         let traffic = await loaders.traffic
         statistics.bytesFetched = traffic.bytesFetched
         statistics.bytesNeverPlayed = traffic.bytesNeverPlayed
+        statistics.throughput = await loaders.throughput
         statistics.liveEngines = await pool.liveCount
         statistics.openResources = await loaders.openCount
         statistics.runningFetches = await loaders.fetchCount
@@ -161,6 +216,7 @@ public final class FeedRuntime: Sendable {
 
     private func endEverything() async {
         await coordinator.shutdown()
+        await stills.close()
         await pool.close()
         await loaders.shutdown()
         await cache.close()

@@ -1,4 +1,4 @@
-import FeedStrategy
+public import FeedStrategy
 import Glibc
 package import HTTPTransport
 package import MediaCache
@@ -21,6 +21,10 @@ public struct RuntimeConfiguration: Sendable {
     public var engineLimit = 3
     /// Bytes that the current entry reads ahead. Allowed: 256 KB to 256 MB; default 8 MB.
     public var readAhead: Int64 = 8 * 1024 * 1024
+    /// Asks the service that knows the ids of ``VidSource``.
+    public var vidResolver: any VidResolver = VolcengineVidResolver()
+    /// How the resolution of a ``VidSource`` is chosen that does not name one.
+    public var startup = StartupResolution()
     /// Sent to servers.
     public var userAgent = "FirstFrame/0.1"
     /// PEM file of certificate authorities to trust instead of the system's. Certificates are always verified.
@@ -54,6 +58,7 @@ public struct RuntimeConfiguration: Sendable {
         guard (.seconds(1) ... .seconds(300)).contains(stallTimeout) else {
             throw .outOfRange(field: "stallTimeout", allowed: "1 to 300 s")
         }
+        try startup.validate()
         guard (2...16).contains(engineLimit) else { throw .outOfRange(field: "engineLimit", allowed: "2 to 16") }
         guard (256 * 1024...256 * 1024 * 1024).contains(readAhead) else {
             throw .outOfRange(field: "readAhead", allowed: "256 KB to 256 MB")
@@ -80,6 +85,8 @@ public struct RuntimeStatistics: Hashable, Sendable {
     public var bytesFetched: Int64 = 0
     /// Of these, bytes that no playing engine has read. What an engine that still plays has read counts at its end.
     public var bytesNeverPlayed: Int64 = 0
+    /// Bytes a second that the network gave lately; `nil` until something was fetched.
+    public var throughput: Double?
     /// Engines that exist.
     public var liveEngines = 0
     /// Resources that are open.

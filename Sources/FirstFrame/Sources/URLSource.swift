@@ -20,6 +20,10 @@ public struct URLSource: Hashable, Sendable {
     public let identity: String?
     /// Bytes of the whole file, where known from elsewhere; another length on the server is an error.
     public let length: Int64?
+    /// Bits a second, where known from elsewhere; a preload of some seconds of media goes by it.
+    public let bitrate: Int?
+    /// Seconds, where known from elsewhere.
+    public let duration: Double?
     /// The file's MD5 as 32 hexadecimal digits, where known; compared once all bytes are there.
     public let md5: String?
 
@@ -46,7 +50,7 @@ public struct URLSource: Hashable, Sendable {
     public init(
         urls: [MediaURL], cacheKey: String? = nil, vid: String? = nil, headers: [String: String] = [:],
         furtherOrigins: Set<WebOrigin> = [], refresher: URLRefresher? = nil, identity: String? = nil,
-        length: Int64? = nil, md5: String? = nil
+        length: Int64? = nil, md5: String? = nil, bitrate: Int? = nil, duration: Double? = nil
     ) throws(SourceError) {
         guard let main = urls.first else { throw .noURL }
         for url in urls { try Self.check(url.url) }
@@ -57,6 +61,9 @@ public struct URLSource: Hashable, Sendable {
         }
         if let length, length <= 0 { throw .length(length) }
         if let md5, md5.utf8.count != 32 || !md5.allSatisfy(\.isHexDigit) { throw .md5(md5) }
+        if let bitrate, bitrate <= 0 { throw .number(field: "bitrate") }
+        if let duration, !(duration > 0 && duration.isFinite) { throw .number(field: "duration") }
+        (self.bitrate, self.duration) = (bitrate, duration)
         (self.urls, self.vid, self.headers, self.furtherOrigins) = (urls, vid, headers, furtherOrigins)
         (self.refresher, self.length, self.md5) = (refresher, length, md5?.lowercased())
         let secrets = HTTPHeaders(headers).withoutForwarded
@@ -105,6 +112,12 @@ public enum SourceError: Error, Hashable, CustomStringConvertible, Sendable {
     case length(Int64)
     /// The MD5 is not 32 hexadecimal digits.
     case md5(String)
+    /// Bit rate or duration are not above 0.
+    case number(field: String)
+    /// The vid or its token is empty.
+    case vid(String)
+    /// The path of a file is not absolute.
+    case path(String)
 
     /// One sentence that says what to change.
     public var description: String {
@@ -115,21 +128,9 @@ public enum SourceError: Error, Hashable, CustomStringConvertible, Sendable {
         case .header(let text): text
         case .length(let length): "the length \(length) is not allowed; leave it out, or give the file's bytes"
         case .md5(let text): "\"\(text)\" is no MD5; it has 32 hexadecimal digits"
+        case .number(let field): "the \(field) is not above 0; leave it out where it is not known"
+        case .vid(let text): text
+        case .path(let path): "\"\(path)\" is no absolute path"
         }
-    }
-}
-
-/// One place in a page's list.
-public struct FeedEntry: Hashable, Sendable {
-    /// Unique in the page's list.
-    public let id: EntryID
-    /// What is played there.
-    public let source: URLSource
-
-    /// - Parameter id: The host's own identity of the place, such as the post's id; by default the cache key. The same
-    ///   source may stand at two places, under two identities.
-    public init(_ source: URLSource, id: EntryID? = nil) {
-        self.source = source
-        self.id = id ?? EntryID(source.cacheKey.text)
     }
 }

@@ -28,7 +28,7 @@ actor FFmpegEngine: PlayerEngine {
     private var input: MediaInput?
     private var worker: DecodeWorker?
     private var index = MediaIndex()
-    private var heldFrame: VideoFrame?
+    private var heldVideo: VideoFrame?
     private var opening: CheckedContinuation<DecodeWorker.Opened, any Error>?
     private var timer: LoopTimer?
     private var isSuspended = false
@@ -86,7 +86,7 @@ actor FFmpegEngine: PlayerEngine {
             }
             try Task.checkCancellation()
             guard machine.opened() else { throw PlaybackError.stopped }
-            (index, heldFrame) = (opened.index, opened.firstFrame)
+            (index, heldVideo) = (opened.index, opened.firstFrame)
             clock = PlaybackClock(at: opened.startPosition)
             deliveredUntil = opened.startPosition
             return opened.description
@@ -125,7 +125,7 @@ actor FFmpegEngine: PlayerEngine {
         seek = (number, nil)
         stand()
         clock.freeze(at: place)
-        (heldFrame, deliveredUntil) = (nil, place)
+        (heldVideo, deliveredUntil) = (nil, place)
         frames.channel.discard()
         audio.channel.discard()
         worker.seek(to: place)
@@ -176,7 +176,7 @@ actor FFmpegEngine: PlayerEngine {
         let end = frame.presentationTime + frame.duration
         // Beyond an end that nobody knew: the clock is where the media is.
         if index.duration == nil, end < clock.position(at: loop.now) { clock.freeze(at: end) }
-        if machine.state == .held { heldFrame = frame } else { deliver(frame) }
+        if machine.state == .held { heldVideo = frame } else { deliver(frame) }
     }
 
     /// An error as the host knows it.
@@ -187,7 +187,7 @@ actor FFmpegEngine: PlayerEngine {
     /// Lets the clock run, as soon as there is something to show.
     private func run() {
         guard !isSuspended, seek == nil else { return }
-        if let first = heldFrame.take() { deliver(first) }
+        if let first = heldVideo.take() { deliver(first) }
         if let worker {
             // The host's thread shows the frame first; decoding the next ones, not due yet, would take its core.
             loop.schedule(at: loop.now.advanced(by: options.pacing == .clock ? Self.grace : .zero)) { worker.play() }
@@ -216,6 +216,8 @@ actor FFmpegEngine: PlayerEngine {
         isStarting = false
         clock.stop(at: loop.now)
     }
+
+    func heldFrame() async -> VideoFrame? { heldVideo }
 
     func status() async -> EngineStatus {
         var status = EngineStatus()
@@ -246,7 +248,7 @@ actor FFmpegEngine: PlayerEngine {
             events.channel.finish()
             finishOpening(.failure(PlaybackError.stopped))
             endSeek(.failure(PlaybackError.stopped))
-            heldFrame = nil
+            heldVideo = nil
             stopping = loop.spawn { await self.release() }
         }
         await stopping?.value

@@ -100,7 +100,10 @@ struct ScriptRunner {
             case .cacheFailed(let text): await player.problem(text)
             case .workFailed(let work, let entry, let text):
                 await player.problem("\(page.id)/\(entry): \(work.rawValue): \(text)")
-            case .started, .stopped, .firstFrame, .playFailed, .duplicateEntry: continue
+            case .heardTwice(let entry): await player.problem("\(page.id)/\(entry): two engines were heard at once")
+            case .started, .stopped, .firstFrame, .playFailed, .duplicateEntry, .resolutionFellBack,
+                .resolutionMismatch:
+                continue
             }
         }
     }

@@ -66,6 +66,7 @@ final class CurlTransfer {
         ff_easy_string(easy, CURLOPT_URL, request.url)
         ff_easy_string(easy, CURLOPT_PROTOCOLS_STR, "http,https")
         ff_easy_long(easy, CURLOPT_FOLLOWLOCATION, 0)
+        if request.isHead { ff_easy_long(easy, CURLOPT_NOBODY, 1) }
         ff_easy_long(easy, CURLOPT_NOSIGNAL, 1)
         ff_easy_long(easy, CURLOPT_BUFFERSIZE, 512 * 1024)
         ff_easy_long(easy, CURLOPT_CONNECTTIMEOUT_MS, Int(configuration.connectTimeout.milliseconds))

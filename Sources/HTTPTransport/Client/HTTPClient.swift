@@ -1,6 +1,6 @@
 internal import CLibcurl
 package import EventLoop
-import FeedVocabulary
+package import FeedVocabulary
 
 /// How a client behaves towards servers.
 package struct HTTPClientConfiguration: Sendable {
@@ -25,6 +25,7 @@ package actor HTTPClient: Transport {
     private let handles = LoginHandles()
     private var admission = TransferAdmission()
     private var nextID = 0
+    private var lastUses: [WebOrigin: LoopInstant] = [:]
     private var isStopped = false
 
     package init(loop: LoopThread, configuration: HTTPClientConfiguration = HTTPClientConfiguration()) {
@@ -66,6 +67,21 @@ package actor HTTPClient: Transport {
         throw TransportError.tooManyRedirects(host: origin.host)
     }
 
+    /// A connection that was used this long ago is still open: servers keep idle ones for 60 s and longer.
+    private static let connectionLife = Duration.seconds(45)
+
+    package func preconnect(_ origin: WebOrigin) {
+        if let used = lastUses[origin], used.duration(to: loop.now) < Self.connectionLife { return }
+        // libcurl keeps no connection that carried no request: so ask for the head of what every server has.
+        var request = HTTPRequest(url: "\(origin)/", priority: .preload)
+        request.isHead = true
+        guard let transfer = try? add(request, origin).id else { return }
+        loop.spawn {
+            _ = try? await self.head(of: transfer)
+            await self.cancel(transfer)
+        }
+    }
+
     private func origin(of url: String) throws(TransportError) -> WebOrigin {
         do { return try WebOrigin(url: url) } catch { throw .invalidURL(error) }
     }
@@ -79,6 +95,7 @@ package actor HTTPClient: Transport {
 
     private func add(_ request: HTTPRequest, _ origin: WebOrigin) throws(TransportError) -> CurlTransfer {
         guard !isStopped else { throw .stopped }
+        noteUse(of: origin)
         nextID += 1
         let transfer = CurlTransfer(
             id: nextID, request: request, origin: origin, configuration: configuration, handles: handles)
@@ -86,6 +103,13 @@ package actor HTTPClient: Transport {
         admission.enqueue(transfer.id, origin: origin, priority: request.priority)
         admit()
         return transfer
+    }
+
+    private func noteUse(of origin: WebOrigin) {
+        if lastUses.count >= 256 {
+            lastUses = lastUses.filter { $0.value.duration(to: loop.now) < Self.connectionLife }
+        }
+        lastUses[origin] = loop.now
     }
 
     private func admit() {

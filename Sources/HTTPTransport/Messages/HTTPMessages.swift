@@ -13,6 +13,8 @@ package struct HTTPRequest: Sendable {
     /// Bytes wanted; an upper bound of `Int64.max` asks to the end. `nil` asks for the whole resource.
     package var range: ByteRange?
     package var priority: LoadPriority
+    /// Whether only the head of the answer is asked for.
+    package var isHead = false
 
     package init(url: String, headers: HTTPHeaders = [:], range: ByteRange? = nil, priority: LoadPriority = .current) {
         (self.url, self.headers, self.range, self.priority) = (url, headers, range, priority)
@@ -94,6 +96,9 @@ package protocol Transport: Sendable {
     ///
     /// - Throws: ``TransportError``, or `CancellationError` when the calling task is cancelled.
     func start(_ request: HTTPRequest) async throws -> any HTTPExchange
+
+    /// Has a connection to `origin` ready soon, unless there was one a moment ago; nobody learns whether it worked.
+    func preconnect(_ origin: WebOrigin) async
 }
 
 /// One answer whose body is read piece by piece; a reader that doesn't ask slows the sender.

@@ -1,5 +1,6 @@
-import EventLoop
+package import EventLoop
 package import FeedVocabulary
+import Glibc
 
 /// What a check of one resource found.
 package struct CacheFinding: Hashable, Sendable {
@@ -14,6 +15,19 @@ package struct CacheFinding: Hashable, Sendable {
 
 /// What people and hosts do with a cache as a whole.
 extension MediaCache {
+    // MARK: Files that are not the cache's
+
+    /// A file of this machine, to be read as if all of it were cached.
+    ///
+    /// - Throws: ``LoopError``, for a directory too.
+    package func openLocal(_ path: String) async throws -> (file: any OpenFile, length: Int64) {
+        let status = try await files.stat(path)
+        guard !status.isDirectory else { throw LoopError(code: -EISDIR, call: "open \(path)") }
+        return (try await files.openToRead(path), status.length)
+    }
+    /// Its length; `nil` when it can't be read.
+    package func localLength(_ path: String) async -> Int64? { try? await files.stat(path).length }
+
     /// What is stored of a resource, without pinning it.
     package func record(of key: CacheKey) -> CacheRecord? { entries[key]?.record }
     /// Every stored resource, most recently used first.

@@ -37,6 +37,8 @@ public protocol PlayerEngine: AnyObject, Sendable {
     func setSuspended(_ isSuspended: Bool) async
     /// How it stands now.
     func status() async -> EngineStatus
+    /// The first frame while it is held, and `nil` from the first `play` on; the frame stays with the engine.
+    func heldFrame() async -> VideoFrame?
     /// Ends the life of the engine: thread, memory and reader are gone when it returns. Idempotent.
     func stop() async
 }
@@ -45,6 +47,27 @@ public protocol PlayerEngine: AnyObject, Sendable {
 public protocol EngineFactory: Sendable {
     /// A new engine that lives on the loop of `environment`.
     func makeEngine(in environment: EngineEnvironment) -> any PlayerEngine
+
+    /// The first picture of media that is not black, or its first one when all of its beginning is; made without an
+    /// engine, off the loop.
+    ///
+    /// - Parameter format: What the picture is converted to; `nil` leaves it as decoded.
+    /// - Throws: ``PlaybackError``, ``LoadError``, or `CancellationError`.
+    func still(of input: MediaInput, format: PixelFormat?, in environment: EngineEnvironment) async throws -> VideoFrame
+}
+
+extension EngineFactory {
+    /// By default there are no pictures.
+    public func still(
+        of input: MediaInput, format: PixelFormat?, in environment: EngineEnvironment
+    ) async throws -> VideoFrame {
+        throw PlaybackError.noPlayableTrack(name: input.name)
+    }
+}
+
+extension PlayerEngine {
+    /// By default nobody sees it before it is played.
+    public func heldFrame() async -> VideoFrame? { nil }
 }
 
 /// Where an engine lives.

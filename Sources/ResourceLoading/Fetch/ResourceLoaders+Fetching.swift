@@ -1,4 +1,5 @@
 import EventLoop
+import FeedStrategy
 import FeedVocabulary
 import HTTPTransport
 import MediaCache
@@ -15,6 +16,8 @@ extension ResourceLoaders {
     /// Brings the requests under way in line with what readers want.
     func pump(_ loading: LoadingResource) {
         guard loading.opening == nil, loading.retryTimer == nil, loading.failure == nil else { return }
+        guard loading.resource.path == nil else { return demandFile(loading) }
+        loading.backgroundSegment = background.limiter.segment
         let (stored, lost) = loading.bytes.state.withLock { ($0.readable, $0.lost.take()) }
         if !lost.isEmpty, let cached = loading.cached {
             loop.spawn { [cache] in for range in lost.ranges { await cache.lost(range, of: cached) } }
@@ -26,9 +29,48 @@ extension ResourceLoaders {
             loading.fetches[id]?.priority = priority
             if let exchange = loading.fetches[id]?.exchange { loop.spawn { await exchange.setPriority(priority) } }
         }
-        for start in plan.starts { startFetch(loading, start) }
+        for start in plan.starts { startWhenAllowed(loading, start) }
         for (id, fetch) in loading.fetches.inOrder where fetch.paused != nil && loading.isWanted(fetch.position) {
             loading.fetches[id]?.paused.take()?.resume()
+        }
+    }
+
+    /// Nothing of a file of this machine is fetched: what is missing has been cut off.
+    private func demandFile(_ loading: LoadingResource) {
+        guard let path = loading.resource.path, loading.bytes.state.withLock({ !$0.lost.isEmpty }) else { return }
+        fail(loading, .file(path: path, reason: "it became shorter while it was read"))
+    }
+
+    private func startWhenAllowed(_ loading: LoadingResource, _ start: FetchPlanner.Start) {
+        if isOffline { return waitForNetwork(loading) }
+        let now = loop.now.offset
+        let isBackground = start.priority < .current
+        var range = start.range
+        if isBackground {
+            guard !background.isSpent else {
+                // Whoever reads for the viewer goes on; others learn that nothing will come.
+                if !loading.readers.values.contains(where: { $0.priority == .current }) { fail(loading, .budgetSpent) }
+                return
+            }
+            if let due = background.limiter.due(at: now) { return pump(loading, at: due) }
+            range = range.clamped(to: ByteRange(offset: range.lowerBound, saturatingLength: background.left))
+            background.began(range.length, at: now)
+        } else if !loading.isAwaited(range.lowerBound), let reader = loading.starter(of: range) {
+            if let due = loading.readers[reader]?.pace.due(at: now) { return pump(loading, at: due) }
+            loading.readers[reader]?.pace.began(range.length, at: now)
+        }
+        startFetch(loading, FetchPlanner.Start(range: range, priority: start.priority))
+    }
+
+    private func pump(_ loading: LoadingResource, at due: Duration) {
+        guard loading.paceTimer == nil else { return }
+        let key = loading.resource.storageKey
+        loading.paceTimer = loop.schedule(at: LoopInstant(offset: due)) {
+            self.assumeIsolated { loaders in
+                guard let loading = loaders.resources[key] else { return }
+                loading.paceTimer = nil
+                loaders.pump(loading)
+            }
         }
     }
 
@@ -131,10 +173,18 @@ extension ResourceLoaders {
     private func receive(
         _ exchange: any HTTPExchange, _ loading: LoadingResource, _ id: Int, _ trial: inout FetchTrial
     ) async throws {
+        meter.begin(at: loop.now.offset)
+        defer { meter.end(at: loop.now.offset) }
         while let fetch = loading.fetches[id], fetch.position < fetch.end {
-            if fetch.isWhole, !loading.isWanted(fetch.position) { await pause(loading, id) }
+            if fetch.isWhole, !loading.isWanted(fetch.position) {
+                meter.end(at: loop.now.offset)
+                await pause(loading, id)
+                meter.begin(at: loop.now.offset)
+            }
             guard loading.fetches[id] != nil, let chunk = try await exchange.next() else { return }
             guard let fetch = loading.fetches[id] else { return }
+            meter.received(Int64(chunk.count), at: loop.now.offset)
+            if fetch.priority < .current { spend(Int64(chunk.count)) }
             let position = fetch.position
             let room = fetch.end - position
             let bytes = Int64(chunk.count) > room ? Array(chunk.prefix(Int(room))) : chunk

@@ -1,49 +1,160 @@
-import FeedStrategy
+import EventLoop
+package import FeedStrategy
 package import FeedVocabulary
 
+/// What the file told.
+package struct PrefetchReport: Hashable, Sendable {
+    package var firstFrameEnd: Int64?
+    /// Bytes a second of its media.
+    package var mediaRate: Double?
+    package init() {}
+}
+
+/// No byte came for as long as others were kept waiting.
+package struct PrefetchStalled: Error { package init() {} }
+
 extension ResourceLoaders {
-    /// An index at the end larger than this is not preloaded: it would cost more than the clip's own start.
-    private static var largestTail: Int64 { ByteSize.megabytes(4) }
+    /// An index larger than this is not preloaded: it would cost more than the clip's own start.
+    private static var largestIndex: Int64 { ByteSize.megabytes(4) }
     /// The boxes before `mdat` of a real file end long before this.
     private static var largestHead: Int { 4096 }
+    /// What tells where the index is, and holds most indexes.
+    private static var firstLook: Int64 { ByteSize.kilobytes(32) }
+    /// How long a prefetch may stand still; shorter than a request's own limit, as others wait behind it.
+    private static var patience: Duration { .seconds(4) }
 
-    /// Brings the head of a resource to disk, and its tail when the index (`moov`) is there.
+    /// Brings the head of a resource to disk, and its tail when the index (`moov`) is there. What is on disk already is
+    /// not fetched again.
     ///
-    /// - Parameter size: Bytes of the head; what is on disk already is not fetched again.
-    /// - Throws: ``LoadError``, or `CancellationError`; what came until then stays on disk.
-    package func prefetch(_ resource: Resource, size: Int64, priority: LoadPriority) async throws {
-        guard size > 0 else { return }
+    /// - Throws: ``LoadError``, ``PrefetchStalled``, or `CancellationError`; what came until then stays on disk.
+    @discardableResult
+    package func prefetch(_ resource: Resource, _ amount: StrategyPlanner.Amount, priority: LoadPriority) async throws
+        -> PrefetchReport
+    {
         let reader = try await open(resource, priority: priority, readAhead: 0)
+        let watch = PrefetchWatch()
+        watchProgress(of: reader, watch, since: reader.available(in: 0..<Int64.max))
         do {
-            var wanted: [ByteRange] = [0..<size]
-            await reader.want(wanted)
-            if let tail = try await tail(of: reader, head: size) {
-                wanted.append(tail)
-                await reader.want(wanted)
-            }
-            for range in wanted { try await reader.wait(for: range) }
+            let report = try await bring(amount, by: reader)
+            end(watch)
             await reader.close()
+            return report
         } catch {
+            end(watch)
             await reader.close()
-            throw error
+            throw watch.isStalled ? PrefetchStalled() : error
         }
     }
 
-    private func tail(of reader: ByteReader, head size: Int64) async throws -> ByteRange? {
+    /// Brings a whole small resource to disk, such as a cover.
+    package func prefetchWhole(_ resource: Resource, largest: Int64, priority: LoadPriority) async throws {
+        try await prefetch(resource, .bytes(largest), priority: priority)
+    }
+
+    private func bring(_ amount: StrategyPlanner.Amount, by reader: ByteReader) async throws -> PrefetchReport {
+        var wanted: [ByteRange]
+        switch amount {
+        case .bytes(let size): wanted = [0..<size]
+        case .seconds: wanted = [0..<Self.firstLook]
+        case .firstFrame(let guess, _): wanted = [0..<max(guess, Self.firstLook)]
+        }
+        wanted = wanted.filter { !$0.isEmpty }
+        guard let first = wanted.first else { return PrefetchReport() }
+        await reader.want(wanted)
+        let (index, indexRange) = try await index(of: reader, head: first.length, wanted: &wanted)
+        var report = PrefetchReport()
+        report.firstFrameEnd = index?.firstFrameEnd
+        if let duration = index?.duration, let length = reader.length { report.mediaRate = Double(length) / duration }
+        let end: Int64
+        switch amount {
+        case .bytes(let size): end = size
+        case .seconds(let seconds, let fallback, let largest):
+            end = min(largest, index?.end(ofFirst: seconds) ?? fallback)
+        case .firstFrame(let guess, let largest): end = min(largest, index?.firstFrameEnd ?? guess)
+        }
+        wanted = [0..<max(end, indexRange.map { $0.lowerBound == 0 ? $0.upperBound : 0 } ?? 0)]
+        if let indexRange, indexRange.lowerBound > 0 { wanted.append(indexRange) }
+        await reader.want(wanted)
+        for range in wanted { try await reader.wait(for: range) }
+        return report
+    }
+
+    /// The index of an MP4, wherever it lies, and the bytes that a decoder needs to find it; fetches what is missing.
+    private func index(
+        of reader: ByteReader, head size: Int64, wanted: inout [ByteRange]
+    ) async throws -> (MovieIndex?, ByteRange?) {
         var needed = 64
-        while needed <= min(Self.largestHead, Int(size)) {
+        while needed <= min(Self.largestHead, Int(clamping: size)) {
             try await reader.wait(for: 0..<Int64(needed))
             let head = try await reader.read(at: 0, count: needed)
             switch ContainerHead(head) {
-            case .indexFirst: return nil
+            case .noIndex: return (nil, nil)
             case .needs(let bytes):
-                guard head.count == needed else { return nil }  // the file ends here
+                guard head.count == needed else { return (nil, nil) }  // the file ends here
                 needed = bytes
+            case .indexFirst(let box):
+                // A head that the index does not fit into is all that was asked for.
+                guard box.upperBound <= max(size, Self.largestIndex) else { return (nil, nil) }
+                return (try await movieIndex(at: box, of: reader, &wanted), 0..<box.upperBound)
             case .indexLast(let offset):
-                guard let length = reader.length, offset >= size, offset < length else { return nil }
-                return length - offset <= Self.largestTail ? offset..<length : nil
+                guard let length = reader.length, offset < length, length - offset <= Self.largestIndex else {
+                    return (nil, nil)
+                }
+                return (try await movieIndex(at: offset..<length, of: reader, &wanted), offset..<length)
             }
+        }
+        return (nil, nil)
+    }
+
+    private func movieIndex(
+        at range: ByteRange, of reader: ByteReader, _ wanted: inout [ByteRange]
+    ) async throws -> MovieIndex? {
+        if !(wanted.first.map { $0.lowerBound <= range.lowerBound && $0.upperBound >= range.upperBound } ?? false) {
+            wanted.append(range)
+            await reader.want(wanted)
+        }
+        try await reader.wait(for: range)
+        var bytes: [UInt8] = []
+        while Int64(bytes.count) < range.length {
+            let place = range.lowerBound + Int64(bytes.count)
+            let piece = try await reader.read(at: place, count: Int(range.upperBound - place))
+            if piece.isEmpty { break }
+            bytes += piece
+        }
+        // Other boxes may come before the index at the end.
+        var rest = bytes[...]
+        while rest.count >= 16 {
+            if let index = MovieIndex(moov: rest) { return index }
+            guard let next = ContainerHead.sizeOfBox(rest), next < rest.count else { return nil }
+            rest = rest.dropFirst(next)
         }
         return nil
     }
+
+    // MARK: Patience
+
+    private func watchProgress(of reader: ByteReader, _ watch: PrefetchWatch, since bytes: Int64) {
+        let (key, id) = (reader.key, reader.id)
+        watch.timer = loop.schedule(at: loop.now.advanced(by: Self.patience)) { [weak self, weak reader] in
+            self?.assumeIsolated { loaders in
+                guard let reader, !watch.isOver else { return }
+                let now = reader.available(in: 0..<Int64.max)
+                if now > bytes { return loaders.watchProgress(of: reader, watch, since: now) }
+                watch.isStalled = true
+                loaders.close(key, id)
+            }
+        }
+    }
+    private func end(_ watch: PrefetchWatch) {
+        watch.isOver = true
+        if let timer = watch.timer.take() { loop.cancel(timer) }
+    }
+}
+
+/// Whether a prefetch goes on. Touched on the loop only.
+private final class PrefetchWatch: @unchecked Sendable {
+    // Unchecked: a timer of the loop holds it, and nothing but the loaders, which live there, touches it.
+    var timer: LoopTimer?
+    var isStalled = false
+    var isOver = false
 }

@@ -93,7 +93,7 @@ extension ResourceLoaders {
         guard resources[key] === loading else { return }
         resources[key] = nil
         for (id, _) in loading.fetches.inOrder { cancelFetch(loading, id) }
-        if let timer = loading.retryTimer { loop.cancel(timer) }
+        for case let timer? in [loading.retryTimer, loading.paceTimer] { loop.cancel(timer) }
         fail(loading, error ?? .changed(url: loading.urlName))
         loading.bytes.state.withLockNotifying { state in
             for id in state.readers.keys { state.readers[id]?.isInterrupted = true }

@@ -16,6 +16,10 @@ public enum LoadError: Error, Hashable, CustomStringConvertible, Sendable {
     case empty(url: String)
     /// No delegate is registered for the URL's scheme, or the delegate does not take the resource.
     case notHandled(scheme: String)
+    /// What strategies may take of this network is used up; the current entry is exempt.
+    case budgetSpent
+    /// A file of this machine can't be read.
+    case file(path: String, reason: String)
     /// The host's own delegate, credential provider or URL refresher failed.
     case host(reason: String)
     /// The reader was closed, or the runtime is shut down.
@@ -24,9 +28,9 @@ public enum LoadError: Error, Hashable, CustomStringConvertible, Sendable {
     /// Whether the same request may be answered well later: the network or the server had a bad moment.
     package var mayPass: Bool {
         switch self {
-        case .network, .busy, .changed: true
+        case .network, .busy, .changed, .budgetSpent: true
         case .status(let status, _): status == 408 || status == 425 || status == 429 || status >= 500
-        case .unauthorized, .unusableAnswer, .empty, .notHandled, .host, .closed: false
+        case .unauthorized, .unusableAnswer, .empty, .notHandled, .file, .host, .closed: false
         }
     }
 
@@ -45,6 +49,8 @@ public enum LoadError: Error, Hashable, CustomStringConvertible, Sendable {
         case .empty(let url): "\(url) is empty"
         case .notHandled(let scheme):
             "nothing handles the URL scheme \"\(scheme)\"; register a delegate for it, or use http or https"
+        case .budgetSpent: "the byte budget of preloads and pre-renders is used up; set another one, or wait"
+        case .file(let path, let reason): "\(path) can't be read: \(reason)"
         case .host(let reason): reason
         case .closed: "the reader is closed"
         }

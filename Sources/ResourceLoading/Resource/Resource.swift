@@ -21,6 +21,8 @@ package struct Resource: Hashable, Sendable {
     package var length: Int64?
     /// 32 lower-case hexadecimal digits.
     package var md5: String?
+    /// A file of this machine: its bytes are all there, and the cache has nothing to do with them.
+    package var path: String?
 
     /// The name of the bytes in the cache: two identities never share an entry.
     package var storageKey: CacheKey { identity.map { CacheKey(key, of: $0) } ?? key }

@@ -117,6 +117,13 @@ struct Guarantees: Sendable {
 
     // MARK: At rest
 
+    /// Nothing was done for a while.
+    mutating func shouldRest(_ page: FeedPage, _ audit: PageAudit) {
+        if !audit.mayFetch, audit.foreignPreloads > 0 {
+            violated("\(page.id) preloads without a network or a budget: \(audit)")
+        }
+    }
+
     /// Nothing went wrong for seconds, and all of the current entry is there: the next one is, too.
     mutating func shouldBeReady(_ page: FeedPage, _ audit: PageAudit, engineLimit: Int, preRenders: Bool) {
         guard audit.hasCurrent else {
@@ -125,15 +132,14 @@ struct Guarantees: Sendable {
             }
             return
         }
-        let (next, peek) = page.assumeIsolated { page in
-            let next = page.list.upcoming.first
-            return (next, next.map { page.peekPreRenderedEngine(for: $0) })
-        }
+        let next = audit.firstSpare
+        let peek = page.assumeIsolated { page in next.map { page.peekPreRenderedEngine(for: $0) } }
         guard audit.isGateOpen == true else {
             if audit.look?.isComplete == true { violated("\(page.id) has all it plays and its gate is closed") }
             return
         }
         guard preRenders, let next, !audit.isAnnounced, audit.engines < engineLimit else { return }
+        guard audit.mayFetch, audit.overlay == nil else { return }
         if peek != .ready { violated("\(next), the next entry of \(page.id), is not ready: \(audit)") }
     }
 

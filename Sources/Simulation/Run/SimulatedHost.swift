@@ -119,7 +119,7 @@ package actor SimulatedHost {
         if let page = await pages[number] { return page }
         let runtime = await runtime
         var strategies: [Strategy] = [.preload(scenario.preload)]
-        if scenario.preRenders { strategies.append(.preRender) }
+        if scenario.preRenders { strategies.append(.preRender(scenario.preRender)) }
         let page = try await runtime.makePage("P\(number)", strategies: strategies)
         await took(page, number)
         return page
@@ -223,6 +223,12 @@ package actor SimulatedHost {
         case .seek(let page, let time):
             let page = try await self.page(page)
             try await page.currentEngine?.seek(to: .milliseconds(time))
+        case .browse(let page, let place):
+            let page = try await self.page(page)
+            try await page.browse(at: place == 0 ? nil : await entry(page, at: place))
+        case .overlay(let page, let overlay): try await self.page(page).setOverlay(overlay)
+        case .network(let kind): await runtime.setNetwork(kind)
+        case .limit(let limits): try await runtime.setLimits(limits, for: runtime.network)
         case .suspend(let keeping): await runtime.suspend(keepingEngines: keeping)
         case .resume: await runtime.resume()
         case .cancelNewest: await cancelNewest()
@@ -332,7 +338,8 @@ package actor SimulatedHost {
         guard before.state == after.state, before.life == after.life else { return }
         if let engine, let position, engine === shownEngine(of: page) {
             let now = await engine.status()
-            let shouldStand = paused[ObjectIdentifier(engine)] != nil || !after.state.isOnTop
+            let shouldStand =
+                paused[ObjectIdentifier(engine)] != nil || !after.state.isOnTop || after.overlay == .standingStill
             if shouldStand, now.position != position {
                 guarantees.violated("\(page.id), which is \(after.state), plays on though it should stand still")
             }
@@ -341,6 +348,7 @@ package actor SimulatedHost {
                 guarantees.violated("\(page.id) plays nothing though nobody paused it")
             }
         }
+        guarantees.shouldRest(page, after)
         if scenario.mood == .calm, duration >= .seconds(8), after.state == .sourced {
             guarantees.shouldBeReady(page, after, engineLimit: scenario.engineLimit, preRenders: scenario.preRenders)
         }
@@ -364,7 +372,8 @@ extension UserStep {
     /// Whether nothing on the network may hold it up.
     fileprivate var isPrompt: Bool {
         switch self {
-        case .leave, .clear, .clearAll, .suspend, .resume, .enter, .enable, .shutdown, .setSources, .addSources, .pause:
+        case .leave, .clear, .clearAll, .suspend, .resume, .enter, .enable, .shutdown, .setSources, .addSources, .pause,
+            .browse, .overlay, .network, .limit:
             true
         case .take, .forget, .insert, .remove, .move, .update, .swipe, .swipeBack, .fling, .play, .willSelect, .goOn,
             .seek,

@@ -1,5 +1,6 @@
 import EventLoop
 package import FeedStrategy
+package import FirstFrame
 
 /// One thing that a user or the host app does, as far as the simulation can choose it beforehand. Which entry "the next"
 /// is depends on what happened, so that a list of steps stays meaningful when some of it is left out.
@@ -20,6 +21,8 @@ package enum UserStep: Hashable, Sendable {
     case pause(Page), goOn(Page)
     case seek(Page, milliseconds: Int)
     case suspend(keepingEngines: Bool), resume
+    case browse(Page, at: Int), overlay(Page, Overlay?)
+    case network(NetworkKind), limit(NetworkLimits)
     /// The host cancels the task of its newest call.
     case cancelNewest
     case loseNetwork(milliseconds: Int)
@@ -79,6 +82,7 @@ package struct Scenario: Sendable {
     package let bytesPerSecond: Int
     package let preload: PreloadConfiguration
     package let preRenders: Bool
+    package let preRender: PreRenderConfiguration
     package let network: NetworkWeather
     package let disk: DiskWeather
     package let engines: EngineWeather
@@ -102,13 +106,18 @@ package struct Scenario: Sendable {
         // Far apart and near together; with little asked for, a gate is open when a stall comes.
         let limits = [(1.0, 0.2), (1.0, 0.2), (3.0, 0.2), (6.0, 2.0), (15.0, 2.0)]
             .randomElement(using: &random)!
-        preload = PreloadConfiguration(
+        var preload = PreloadConfiguration(
             count: Int.random(in: 0...4, using: &random),
             size: [0, 20_000, 100_000, 800 * 1024].randomElement(using: &random)!,
             startBufferLimit: limits.0,
             stopBufferLimit: limits.1,
             behind: [0, 0, 1, 2].randomElement(using: &random)!)
+        preload.isAutomatic = chance(0.4, &random)
+        self.preload = preload
         preRenders = chance(0.85, &random)
+        preRender = PreRenderConfiguration(
+            ahead: chance(0.8, &random) ? 1 : Int.random(in: 0...2, using: &random),
+            behind: chance(0.2, &random) ? 1 : 0)
         var network = NetworkWeather()
         if mood != .calm {
             network.faultRate = mood == .rough ? Double.random(in: 0.05...0.4, using: &random) : 0.03
@@ -221,6 +230,9 @@ package struct Scenario: Sendable {
         case 77..<79: return .pause(page)
         case 79: return .seek(page, milliseconds: Int.random(in: -500...11_000, using: &random))
         case 80..<82: return .goOn(page)
+        case 82 where chance(0.4, &random):
+            return .overlay(page, [nil, nil, .standingStill, .playingOn].randomElement(using: &random)!)
+        case 83 where chance(0.3, &random): return .browse(page, at: place)
         case 82..<84: return .suspend(keepingEngines: chance(0.6, &random))
         case 84..<87: return .resume
         case 87..<90: return .cancelNewest
@@ -236,6 +248,13 @@ package struct Scenario: Sendable {
         case 0..<3: .loseNetwork(milliseconds: Int.random(in: 100...20_000, using: &random))
         case 3..<6: .replaceOnServer(clip: clip)
         case 6: .clearCache
+        case 7 where chance(0.5, &random):
+            chance(0.5, &random)
+                ? .network([.unmetered, .metered, .none].randomElement(using: &random)!)
+                : .limit(
+                    NetworkLimits(
+                        bytesPerSecond: [nil, 30_000].randomElement(using: &random)!,
+                        byteBudget: [nil, nil, 0, 100_000].randomElement(using: &random)!))
         case 7: .forget(page)
         case 8: .kill
         case 9: .cutPower

@@ -108,6 +108,7 @@ package actor SimulatedDisk: FileSystem {
         LoopError(code: -ENOENT, call: "\(call) \(path)")
     }
 
+    package func openToRead(_ path: String) async throws -> any OpenFile { try await open(path, creating: false) }
     package func open(_ path: String, creating: Bool) async throws -> any OpenFile {
         try await call("open") {
             if let file = files[path] { return SimulatedFile(file, disk: self) }

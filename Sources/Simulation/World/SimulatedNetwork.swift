@@ -61,6 +61,10 @@ package actor SimulatedNetwork: Transport {
     /// Bytes that have been asked for, by URL.
     package func requestedRanges(of url: String) -> [ByteRange?] { requests.filter { $0.url == url }.map(\.range) }
 
+    /// Connections that were asked for before their first request.
+    package private(set) var preconnections: [WebOrigin] = []
+    package func preconnect(_ origin: WebOrigin) { preconnections.append(origin) }
+
     package func start(_ request: HTTPRequest) async throws -> any HTTPExchange {
         requests.append(request)
         waitingCount += 1

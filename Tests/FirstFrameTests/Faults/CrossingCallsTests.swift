@@ -118,11 +118,11 @@ import Testing
             try await a.addSources([entries[5], other, entries[5]])
             #expect(await a.entries == ["0", "1", "2", "3", "5"])
             _ = try await a.play("5")
-            #expect(await world.network.requestedRanges(of: entries[6].source.url).isEmpty)
+            #expect(await world.network.requestedRanges(of: entries[6].url).isEmpty)
             try await a.setSources([entries[5], other, entries[1]])
             #expect(await a.entries == ["5", "1"])
             _ = try await a.play("5")
-            #expect(await world.network.requestedRanges(of: entries[6].source.url).isEmpty)
+            #expect(await world.network.requestedRanges(of: entries[6].url).isEmpty)
         }
     }
 

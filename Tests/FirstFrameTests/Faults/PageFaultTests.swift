@@ -192,7 +192,7 @@ import Testing
             try await a.update(FeedEntry(entries[6].source, id: "2"))
             #expect(await a.peekPreRenderedEngine(for: "2") != .ready)
             _ = try await a.play("2")
-            #expect(await world.network.requestedRanges(of: entries[6].source.url).isEmpty == false)
+            #expect(await world.network.requestedRanges(of: entries[6].url).isEmpty == false)
             await #expect(throws: FeedError.unknownEntry("none")) {
                 try await a.update(FeedEntry(entries[6].source, id: "none"))
             }

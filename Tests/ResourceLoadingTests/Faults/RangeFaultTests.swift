@@ -1,4 +1,5 @@
 import EventLoop
+import FeedStrategy
 import FeedVocabulary
 import Foundation
 import HTTPTransport
@@ -199,7 +200,7 @@ private func memory(_ name: String) -> Int {
                 var before = 0
                 for number in 0..<300 {
                     let resource = Resource(key: key("a\(number)"), urls: ["\(base)/\(number)"])
-                    try await world.loaders.prefetch(resource, size: 200_000, priority: .preload)
+                    try await world.loaders.prefetch(resource, .bytes(200_000), priority: .preload)
                     await world.cache.remove(resource.key)
                     if number == 50 { before = memory("VmRSS") }
                 }

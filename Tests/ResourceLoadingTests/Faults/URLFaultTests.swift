@@ -1,4 +1,5 @@
 import EventLoop
+import FeedStrategy
 import FeedVocabulary
 import HTTPTransport
 import MediaCache
@@ -72,7 +73,7 @@ import Testing
                 key: key("a"),
                 urls: [MediaURL(base + "/old", expires: world.loop.wallTime.advanced(by: .seconds(-1)))])
             resource.refresher = URLRefresher { _ in [MediaURL(base + "/fresh")] }
-            try await world.loaders.prefetch(resource, size: 50_000, priority: .preload)
+            try await world.loaders.prefetch(resource, .bytes(50_000), priority: .preload)
             #expect(server.requests.map(\.target) == ["/fresh"])
         }
         server.stop()

@@ -1,4 +1,5 @@
 import EventLoop
+import FeedStrategy
 import FeedVocabulary
 import MediaCache
 import TestSupport
@@ -57,7 +58,7 @@ private final class Host: ResourceLoaderDelegate {
         try await LoaderWorld.run { world in
             try await world.loaders.register(host, scheme: "drive")
             let resource = Resource(key: key("a"), urls: ["Drive:files/a?x=%20"])
-            try await world.loaders.prefetch(resource, size: 100_000, priority: .preload)
+            try await world.loaders.prefetch(resource, .bytes(100_000), priority: .preload)
             let got1 = try await world.read(resource)
             #expect(got1 == Bytes(Self.content))
             let got2 = try await world.read(resource, 699_999..<Int64.max)

@@ -1,0 +1,52 @@
+import EventLoop
+
+/// A number of places; who finds none free waits in line, first come, first served. Touched on its loop only.
+final class SlotLine {
+    private struct Waiter {
+        let id: Int
+        let continuation: CheckedContinuation<Void, any Error>
+    }
+    let limit: Int
+    private(set) var usedCount = 0
+    private var waiters: [Waiter] = []
+    private var nextID = 0
+    private(set) var isClosed = false
+
+    init(limit: Int) {
+        precondition(limit > 0, "a line has at least one place")
+        self.limit = limit
+    }
+
+    func nextNumber() -> Int {
+        nextID += 1
+        return nextID
+    }
+
+    /// Takes a place now, or puts the caller in line. Called inside the caller's continuation: a host's task may be
+    /// suspended on the way there, so that what was asked before no longer holds.
+    func enter(_ id: Int, _ continuation: CheckedContinuation<Void, any Error>) {
+        if Task.isCancelled { return continuation.resume(throwing: CancellationError()) }
+        if isClosed { return continuation.resume(throwing: PlaybackError.stopped) }
+        if usedCount < limit, waiters.isEmpty {
+            usedCount += 1
+            return continuation.resume()
+        }
+        waiters.append(Waiter(id: id, continuation: continuation))
+    }
+
+    func giveUp(_ id: Int) {
+        guard let index = waiters.firstIndex(where: { $0.id == id }) else { return }
+        waiters.remove(at: index).continuation.resume(throwing: CancellationError())
+    }
+
+    /// A place is free: the first in line has it, so that nobody can overtake.
+    func leave() {
+        if waiters.isEmpty { usedCount -= 1 } else { waiters.removeFirst().continuation.resume() }
+    }
+
+    func close() {
+        isClosed = true
+        for waiter in waiters { waiter.continuation.resume(throwing: PlaybackError.stopped) }
+        waiters = []
+    }
+}
