@@ -124,6 +124,10 @@ package actor ResourceLoaders {
             close(resource.storageKey, id)
             throw CancellationError()
         }
+        if resource.path != nil, let failure = loading.failure {
+            close(resource.storageKey, id)
+            throw failure
+        }
         demandChanged(resource.storageKey)
         return reader
     }

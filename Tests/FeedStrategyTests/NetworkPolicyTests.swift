@@ -79,8 +79,16 @@ import Testing
         let whole = PacingPolicy.rates(isComfortable: true, mediaRate: nil, isComplete: true, throughput: 1_000_000)
         #expect(whole == .init(readAhead: nil, background: 750_000))
     }
+    @Test("a network that is hardly faster than the clip gives strategies what is left, and a little at least")
+    func narrow() {
+        for (media, background) in [(600_000.0, Int64(340_000)), (990_000, 125_000)] {
+            let rates = PacingPolicy.rates(
+                isComfortable: true, mediaRate: media, isComplete: false, throughput: 1_000_000)
+            #expect(rates.readAhead == nil && abs((rates.background ?? 0) - background) <= 1)
+        }
+    }
     @Test("a clip that needs its bytes gets them all") func uncomfortable() {
-        let cases: [(Bool, Double?, Double)] = [(false, 200_000, 1e6), (true, 600_000, 1e6), (true, nil, 1e6)]
+        let cases: [(Bool, Double?, Double)] = [(false, 200_000, 1e6), (false, 600_000, 1e6), (true, nil, 1e6)]
         for (comfortable, media, network) in cases {
             let rates = PacingPolicy.rates(
                 isComfortable: comfortable, mediaRate: media, isComplete: false, throughput: network)

@@ -16,6 +16,8 @@ package struct PacingPolicy: Hashable, Sendable {
     private static let share = 0.75
     /// Reading ahead is this much faster than playing, so that the buffer still grows.
     private static let lead = 1.5
+    /// What playing needs, with the little that protocols add.
+    private static let need = 1.1
 
     /// - Parameters:
     ///   - isComfortable: Whether the current entry has enough; until then it takes what it gets.
@@ -29,8 +31,10 @@ package struct PacingPolicy: Hashable, Sendable {
         let room = throughput * share
         if isComplete { return Rates(readAhead: nil, background: Int64(room)) }
         guard let mediaRate, mediaRate > 0 else { return Rates() }
-        // A network that is hardly faster than the clip is left alone: its buffer needs all of it.
-        guard mediaRate * lead < room else { return Rates() }
+        guard mediaRate * lead < room else {
+            // A network that is hardly faster than the clip: its buffer has all it asks for, and others what is left.
+            return Rates(background: Int64(max(throughput - mediaRate * Self.need, throughput / 8)))
+        }
         return Rates(readAhead: Int64(mediaRate * lead), background: Int64(max(room - mediaRate * lead, room / 4)))
     }
 }

@@ -29,8 +29,8 @@ package struct PageAudit: Hashable, Sendable {
     package var overlay: Overlay?
     /// Whether strategies may use the network, as far as the host allows it.
     package var mayFetch = true
-    /// The entry that should be in a spare engine before all others.
-    package var firstSpare: EntryID?
+    /// Whether the viewer's last move was towards the list's begin.
+    package var movesBackward = false
     /// Limits of the gate in seconds.
     package var startLimit = 0.0, stopLimit = 0.0
 
@@ -86,7 +86,7 @@ extension FeedPage {
         audit.overlay = overlay
         let surroundings = surroundings
         audit.mayFetch = !surroundings.isOffline && !surroundings.isBudgetSpent
-        audit.firstSpare = planner?.spareEntries(list, surroundings).first
+        audit.movesBackward = planner?.motion.direction == .backward
         if let gate = planner?.gate { (audit.startLimit, audit.stopLimit) = (gate.start.seconds, gate.stop.seconds) }
         return audit
     }

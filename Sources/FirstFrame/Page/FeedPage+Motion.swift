@@ -26,14 +26,15 @@ extension FeedPage {
         let before = self.overlay
         self.overlay = overlay
         replan()
-        guard let clip = shown, before != overlay else { return }
-        // The newest call counts: another one may have come while the engine was told.
-        if overlay == .standingStill {
-            await setSilent(clip.engine)
-            if self.overlay != .standingStill, shows(clip) { await setHeard(clip.engine) }
-        } else if before == .standingStill, shows(clip) {
-            await setHeard(clip.engine)
-            if self.overlay == .standingStill { await setSilent(clip.engine) }
+        if let clip = shown, before != overlay { await followOverlay(clip) }
+    }
+
+    /// What plays stands still or goes on, as the newest call says: another one may come while the engine is told.
+    func followOverlay(_ clip: OpenedClip) async {
+        var told: Overlay??
+        while shows(clip), told != .some(overlay) {
+            told = overlay
+            if overlay == .standingStill { await setSilent(clip.engine) } else { await setHeard(clip.engine) }
         }
     }
 

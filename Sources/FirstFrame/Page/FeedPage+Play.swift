@@ -194,11 +194,13 @@ extension FeedPage {
         // The host has its frame, and gets the time to show it before other work takes the cores; and a viewer who flings
         // shows first that this is where the fling ends.
         let isFlinging = planner?.motion.isFlinging(at: loop.now.offset) == true
-        chore { await $0.markPlayed(play.clip) }
+        let stands = overlay == .standingStill
+        chore { page in
+            await play.clip.reader.markPlayed()
+            if stands { await page.followOverlay(play.clip) }
+        }
         watch(after: isFlinging ? Motion.settling : Self.grace) { await $0.supply(play.clip) }
     }
-
-    private func markPlayed(_ clip: OpenedClip) async { await clip.reader.markPlayed() }
 
     /// Does something about the play that goes on, unless it has ended by then.
     private func watch(after delay: Duration, _ body: @escaping @Sendable (isolated FeedPage) async -> Void) {

@@ -318,7 +318,7 @@ public actor FeedPage {
         } else if let kept = shown {
             currentChanged()
             chore { page in
-                if page.shows(kept), page.overlay != .standingStill { await page.setHeard(kept.engine) }
+                await page.followOverlay(kept)
                 await page.supply(kept)
             }
         }
@@ -450,6 +450,8 @@ public actor FeedPage {
 
     /// The entries in order.
     public var entries: [EntryID] { list.entries }
+    /// What an entry of the list is played from.
+    public func source(of entry: EntryID) -> MediaSource? { sources[entry] }
     /// The entry that plays, or the one at which the page goes on.
     public var position: EntryID? { list.current ?? list.upcoming.first }
 

@@ -133,6 +133,11 @@ actor VidCatalog {
             answer = .failure(error)
         }
         if case .success(let media) = answer { remember(media, key) }
+        if case .failure(let error) = answer, error is CancellationError, flights[key]?.waiters.isEmpty == false {
+            // It was cancelled when nobody waited any more, and somebody came before it had ended.
+            flights[key]?.task = nil
+            return startNext()
+        }
         let waiters = flights.removeValue(forKey: key)?.waiters ?? [:]
         for (_, waiter) in waiters.inOrder { waiter.resume(with: answer) }
         startNext()

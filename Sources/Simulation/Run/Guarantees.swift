@@ -132,8 +132,10 @@ struct Guarantees: Sendable {
             }
             return
         }
-        let next = audit.firstSpare
-        let peek = page.assumeIsolated { page in next.map { page.peekPreRenderedEngine(for: $0) } }
+        let (next, peek) = page.assumeIsolated { page in
+            let next = (audit.movesBackward ? page.list.previous.first : nil) ?? page.list.upcoming.first
+            return (next, next.map { page.peekPreRenderedEngine(for: $0) })
+        }
         guard audit.isGateOpen == true else {
             if audit.look?.isComplete == true { violated("\(page.id) has all it plays and its gate is closed") }
             return

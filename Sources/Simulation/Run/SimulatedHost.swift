@@ -350,7 +350,9 @@ package actor SimulatedHost {
         }
         guarantees.shouldRest(page, after)
         if scenario.mood == .calm, duration >= .seconds(8), after.state == .sourced {
-            guarantees.shouldBeReady(page, after, engineLimit: scenario.engineLimit, preRenders: scenario.preRenders)
+            guarantees.shouldBeReady(
+                page, after, engineLimit: scenario.engineLimit,
+                preRenders: scenario.preRenders && scenario.preRender.ahead > 0)
         }
     }
 

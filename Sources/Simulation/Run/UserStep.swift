@@ -169,9 +169,19 @@ package struct Scenario: Sendable {
                     TimedStep(wait: .milliseconds(50), step: .take(page, at: place, milliseconds: 3_000)))
             }
             if case .pause(let page) = step, chance(0.6, &random) { steps += away(from: page, pages, &random) }
+            if case .rest(let time) = step, mood == .calm {
+                steps.append(TimedStep(wait: .milliseconds(time + 100), step: .askStatistics))  // and nothing before it
+            }
+            if case .overlay(_, .standingStill) = step, chance(0.7, &random) { steps += stillness }
         }
         return steps
     }
+
+    /// A while without a call, in which what should stand still does.
+    private static let stillness = [
+        TimedStep(wait: .milliseconds(100), step: .rest(milliseconds: 2_500)),
+        TimedStep(wait: .milliseconds(2_600), step: .askStatistics),
+    ]
 
     /// Away from a page and back, and then a while without a call: what was paused has to be so still.
     private static func away(from page: UserStep.Page, _ pages: Int, _ random: inout SplitMix64) -> [TimedStep] {
@@ -181,8 +191,7 @@ package struct Scenario: Sendable {
             ? [.enter(other, .replaceSources, carryingPlay: false), .leave(other)]
             : [.suspend(keepingEngines: true), .resume]
         return steps.map { TimedStep(wait: .milliseconds(Int.random(in: 1...400, using: &random)), step: $0) }
-            + [TimedStep(wait: .milliseconds(100), step: .rest(milliseconds: 2_500))]
-            + [TimedStep(wait: .milliseconds(2_600), step: .askStatistics)]
+            + stillness
     }
 
     private static func wait(_ random: inout SplitMix64) -> TimedStep.Wait {
@@ -222,7 +231,7 @@ package struct Scenario: Sendable {
         case 62..<63: return .enable(other)
         case 63..<64: return .clearAll
         case 64..<69: return .setSources(page, some)
-        case 69..<71: return .addSources(page, some)
+        case 69..<71: return .addSources(page, (chance(0.5, &random) ? [clip, clip] : []) + some)
         case 71..<73: return .insert(page, clip: clip, at: place)
         case 73..<75: return .remove(page, at: place)
         case 75..<76: return .move(page, from: place, to: Int.random(in: 0..<8, using: &random))
@@ -248,7 +257,7 @@ package struct Scenario: Sendable {
         case 0..<3: .loseNetwork(milliseconds: Int.random(in: 100...20_000, using: &random))
         case 3..<6: .replaceOnServer(clip: clip)
         case 6: .clearCache
-        case 7 where chance(0.5, &random):
+        case 6 where chance(0.7, &random), 7 where chance(0.5, &random):
             chance(0.5, &random)
                 ? .network([.unmetered, .metered, .none].randomElement(using: &random)!)
                 : .limit(

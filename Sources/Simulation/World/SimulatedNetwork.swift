@@ -35,6 +35,7 @@ package actor SimulatedNetwork: Transport {
     private var resources: [String: Resource] = [:]
     private var linkFreeAt = LoopInstant(offset: .zero)
     private var isDown = false
+    private var silent: Set<String> = []
     private var weather = NetworkWeather()
     private var random = SplitMix64(seed: 0)
     package private(set) var requests: [HTTPRequest] = []
@@ -54,6 +55,10 @@ package actor SimulatedNetwork: Transport {
 
     package func serve(_ url: String, _ resource: Resource) { resources[url] = resource }
     package func observe(_ observer: (@Sendable (String) -> Void)?) { self.observer = observer }
+    /// Requests of a URL get no answer until this ends; then they get one.
+    package func setSilent(_ url: String, _ isSilent: Bool) {
+        if isSilent { silent.insert(url) } else { silent.remove(url) }
+    }
     package func setDown(_ isDown: Bool) { self.isDown = isDown }
     package func setWeather(_ weather: NetworkWeather, seed: UInt64) {
         (self.weather, random) = (weather, SplitMix64(seed: seed))
@@ -75,6 +80,7 @@ package actor SimulatedNetwork: Transport {
             "GET \(request.url) \(request.range.map { "\($0)" } ?? "whole") \(request.headers["If-Range"] ?? "")"
                 + (isDown ? ", no network" : fault.map { ", \($0)" } ?? ""))
         guard !isDown else { throw failure(7, "connection refused") }
+        try await waitWhileSilent(request.url)
         if let fault { faultCounts[fault, default: 0] += 1 }
         switch fault {
         case .refused: throw failure(7, "connection refused")
@@ -96,6 +102,14 @@ package actor SimulatedNetwork: Transport {
             resources[request.url] = resource
         }
         return answer(request, resource, fault)
+    }
+
+    private func waitWhileSilent(_ url: String) async throws {
+        let limit = loop.now.advanced(by: Self.stallTimeout)
+        while silent.contains(url) {
+            guard loop.now < limit else { throw TransportError.timedOut(host: "simulated") }
+            try await loop.sleep(for: .milliseconds(10))
+        }
     }
 
     // MARK: Chance

@@ -12,7 +12,8 @@ package struct SimulatedWorld: Sendable {
 
     package init(
         seed: UInt64, roundTrip: Duration = .milliseconds(40), bytesPerSecond: Int = 1_000_000,
-        openTime: Duration = .milliseconds(10), engines weather: EngineWeather? = nil, engineLimit: Int = 3
+        openTime: Duration = .milliseconds(10), engines weather: EngineWeather? = nil, engineLimit: Int = 3,
+        configure: (inout RuntimeConfiguration) -> Void = { _ in }
     ) throws {
         let loop = SimulatedLoop(seed: seed)
         let disk = SimulatedDisk(loop: loop)
@@ -27,6 +28,7 @@ package struct SimulatedWorld: Sendable {
         guard let cache = opened else { preconditionFailure("opening an empty cache hangs") }
         var configuration = RuntimeConfiguration()
         configuration.engineLimit = engineLimit
+        configure(&configuration)
         runtime = FeedRuntime(
             loop: loop, transport: network, cache: cache, engines: engines, configuration: configuration)
     }

@@ -1,0 +1,97 @@
+import EventLoop
+import FirstFrame
+import FirstFrameFFmpeg
+import Foundation
+import Origin
+import Testing
+
+/// Clips made once a run with the `ffmpeg` command, an origin that serves them, and a runtime that plays them.
+actor Stage {
+    static let shared = Stage()
+    private var folder: String?
+
+    func clips() throws -> String {
+        if let folder { return folder }
+        let path = FileManager.default.temporaryDirectory.path() + "/ff-clips-\(getpid())"
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        let sound = ["-f", "lavfi", "-i", "sine=frequency=440:duration=2"]
+        let codecs = ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-preset", "veryfast", "-bf", "2", "-c:a", "aac"]
+        try ffmpeg(
+            ["-f", "lavfi", "-i", "testsrc2=size=360x640:rate=30:duration=2"] + sound + codecs + [
+                "-movflags", "+faststart", "\(path)/first.mp4",
+            ])
+        try ffmpeg(
+            ["-f", "lavfi", "-i", "testsrc=size=320x240:rate=25:duration=2"] + sound + codecs + ["\(path)/last.mp4"])
+        try ffmpeg(
+            ["-f", "lavfi", "-i", "testsrc2=size=318x242:rate=24:duration=2"] + codecs.dropLast(2) + [
+                "-movflags", "+faststart", "\(path)/silent.mp4",
+            ])
+        try ffmpeg(sound + ["-c:a", "aac", "\(path)/sound.m4a"])
+        try ffmpeg(
+            ["-f", "lavfi", "-i", "testsrc=size=320x240:rate=25:duration=2", "-f", "lavfi", "-i", "sine=duration=6"]
+                + codecs + ["-movflags", "+faststart", "\(path)/longsound.mp4"])
+        try ffmpeg(
+            [
+                "-f", "lavfi", "-i", "testsrc=size=320x240:rate=25:duration=4", "-c:v", "libx264", "-g", "25",
+                "-preset",
+                "veryfast", "-muxdelay", "1.4", "-muxpreload", "1.4", "\(path)/late.ts",
+            ])
+        try ffmpeg(
+            [
+                "-f", "lavfi", "-i", "color=black:size=320x240:rate=25:duration=1", "-f", "lavfi", "-i",
+                "testsrc=size=320x240:rate=25:duration=1", "-filter_complex", "[0][1]concat=n=2", "-c:v", "libx264",
+                "-pix_fmt", "yuv420p", "-movflags", "+faststart", "\(path)/dark.mp4",
+            ])
+        try ffmpeg(["-f", "lavfi", "-i", "testsrc2=size=64x48:rate=1", "-frames:v", "1", "\(path)/cover.png"])
+        let whole = try Data(contentsOf: URL(filePath: path + "/first.mp4"))
+        try whole.prefix(whole.count / 2).write(to: URL(filePath: path + "/truncated.mp4"))
+        try whole.prefix(600).write(to: URL(filePath: path + "/stump.mp4"))
+        try Data("this is a text, not a clip\n".utf8).write(to: URL(filePath: path + "/text.mp4"))
+        try Data().write(to: URL(filePath: path + "/empty.mp4"))
+        folder = path
+        return path
+    }
+}
+
+@discardableResult func ffmpeg(_ arguments: [String]) throws -> Data {
+    let process = Process()
+    process.executableURL = URL(filePath: "/usr/bin/env")
+    process.arguments = ["ffmpeg", "-hide_banner", "-loglevel", "error", "-nostdin", "-y"] + arguments
+    let output = Pipe()
+    process.standardOutput = output
+    try process.run()
+    let data = output.fileHandleForReading.readDataToEndOfFile()
+    process.waitUntilExit()
+    try #require(process.terminationStatus == 0, "ffmpeg failed")
+    return data
+}
+
+/// The frames that the `ffmpeg` command decodes, one after the other, without padding.
+func reference(_ file: String) throws -> Data {
+    try ffmpeg(["-noautorotate", "-i", file, "-map", "0:v:0", "-fps_mode", "passthrough", "-f", "rawvideo", "-"])
+}
+
+func withPage(
+    _ names: [String], strategies: [Strategy] = [], options: EngineOptions = EngineOptions(),
+    _ body: (FeedPage, FeedRuntime, String) async throws -> Void
+) async throws {
+    let folder = try await Stage.shared.clips()
+    let loop = try LoopThread()
+    let origin = try await OriginServer.start(folder: folder, on: loop)
+    let cache = FileManager.default.temporaryDirectory.path() + "/ff-cache-\(UUID().uuidString)"
+    var configuration = RuntimeConfiguration()
+    configuration.cacheDirectory = cache
+    let runtime = try await FeedRuntime.start(engines: FFmpegEngines(), configuration: configuration)
+    let page = try await runtime.makePage("page", strategies: strategies)
+    await page.setEngineOptions(options)
+    try await runtime.enter(page)
+    try await page.setSources(
+        try names.map { FeedEntry(try URLSource(url: origin.baseURL + "/" + $0), id: EntryID($0)) })
+    let result: Result<Void, any Error>
+    do { result = .success(try await body(page, runtime, folder)) } catch { result = .failure(error) }
+    await runtime.shutdown()
+    await origin.stop()
+    loop.stop()
+    try? FileManager.default.removeItem(atPath: cache)
+    try result.get()
+}
