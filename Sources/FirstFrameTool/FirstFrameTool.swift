@@ -37,6 +37,8 @@ import Foundation
               --pages N, --tasks N          how many (default: 200 and 16);  --seconds N  how long (default: 30)
               --clips DIR                   as for the demo;  --seed N  of the calls (default: 1)
           firstframe bench scale          what pages, entries and switches cost as they become many
+          firstframe bench swipes         viewers who swipe every 3 s, and who fling through ten clips in 2 s
+              --clips DIR                   as for the demo
           firstframe help, firstframe version
 
         everywhere:
@@ -100,7 +102,8 @@ import Foundation
                     rest, options: ["pages", "tasks", "seconds", "seed", "clips"], flags: ["json"])
                 return try await StressCommand(console: console).run(arguments)
             case "bench":
-                return try await BenchCommand(console: console).run(try Arguments(rest, options: [], flags: ["json"]))
+                return try await BenchCommand(console: console).run(
+                    try Arguments(rest, options: ["clips"], flags: ["json"]))
             case "help", "--help", "-h":
                 console.say(help)
                 return 0

@@ -40,6 +40,26 @@ private func pages(runtime: FeedRuntime, other: FeedPage, detail: FeedPage) asyn
 }
 
 /// The third sample.
+private func strategies(runtime: FeedRuntime, token: String) async throws {
+    let page = try await runtime.makePage(
+        "tab", strategies: [.preload(PreloadConfiguration(count: 3, size: 800 * 1024)), .preRender])
+    try await page.willSelect("clip43")  // the finger lifts: open it before the scroll has settled
+    try await page.browse(at: "clip60")  // nothing plays: heads on both sides of what is in view
+    try await page.setOverlay(.standingStill)  // comments above the clip: keep what is ready, begin nothing
+    let picture = try await page.coverImage(for: "clip44")  // its cover, or its first frame that is not black
+
+    await runtime.setNetwork(.metered)
+    try await runtime.setLimits(NetworkLimits(bytesPerSecond: 100_000, byteBudget: 50_000_000), for: .metered)
+
+    // Ids instead of URLs: asked for once, the resolution chosen once for preload, pre-render and play.
+    let clip = FeedEntry(try VidSource(vid: "v0d00", playAuthToken: token, resolution: .p720))
+    let local = FeedEntry(try FileSource(path: "/media/usb/holiday.mp4"))
+
+    for decision in await page.decisions { log("\(decision.entry): \(decision.reason) \(decision.detail)") }
+    _ = (picture, clip, local)
+}
+
+/// The fourth sample.
 private func bytes(
     runtime: FeedRuntime, name: String, word: String, signed: String, backup: String, service: Service, parser: Parser,
     driveDelegate: any ResourceLoaderDelegate
@@ -77,7 +97,7 @@ private func bytes(
         let samples = readme.components(separatedBy: "```swift\n").dropFirst().map {
             lines($0.components(separatedBy: "```")[0])
         }
-        #expect(samples.count == 3)
+        #expect(samples.count == 4)
         for sample in samples {
             let body = sample.filter { !$0.hasPrefix("import ") }
             let from = try #require(code.firstIndex(of: body[0]))

@@ -70,6 +70,26 @@ private func withPage(
             #expect(await world.asked().contains("1"))
         }
     }
+    @Test("a scene has the strategies that suit it") func scenes() {
+        #expect(FeedScene.smallVideo.strategies == [.preload(.automatic), .preRender(.init(ahead: 1, behind: 0))])
+        #expect(FeedScene.shortVideo.strategies == [.preload(.init(count: 5))])
+    }
+    @Test("a new list cancels the work of what left it, and keeps that of what stayed") func newList() throws {
+        try withPage([.preload(.init(count: 2, size: 400_000)), .preRender]) { world, page, entries in
+            _ = try await page.play("0")
+            try await world.loop.sleep(for: .seconds(5))
+            #expect(await page.peekPreRenderedEngine(for: "1") == .ready)
+            let made = world.engines.counts.made
+            try await page.setSources([entries[0], entries[1], entries[5]])
+            #expect(await page.peekPreRenderedEngine(for: "1") == .ready)
+            #expect(world.engines.counts.made == made, "the same engine")
+            try await page.setSources([entries[0], entries[5]])
+            #expect(await page.peekPreRenderedEngine(for: "1") == .none)
+            #expect(await page.decisions.contains { $0.entry == "1" && $0.work == .preRender && $0.reason == .removed })
+            try await world.loop.sleep(for: .seconds(2))
+            #expect(await page.peekPreRenderedEngine(for: "5") == .ready)
+        }
+    }
     @Test("the announced entry is opened at once, whatever the gate says") func announced() throws {
         try withPage(bytes: 5_000_000) { world, page, _ in
             _ = try await page.play("0")

@@ -95,4 +95,23 @@ private let accessLevels: Set = ["public", "package", "internal", "private", "fi
             }
         }
     }
+
+    @Test("each test that the table of strategies names is there") func strategyTable() throws {
+        let text = try String(contentsOf: root.appending(path: "Docs/Strategies.md"), encoding: .utf8)
+        let files = try #require(
+            FileManager.default.enumerator(at: root.appending(path: "Tests"), includingPropertiesForKeys: nil))
+        let tests = try files.compactMap { $0 as? URL }.filter { $0.pathExtension == "swift" }
+            .map { try String(contentsOf: $0, encoding: .utf8) }.joined(separator: "\n")
+        let rows = text.split(separator: "\n").filter { $0.hasPrefix("|") && $0.count(where: { $0 == "|" }) == 4 }
+        #expect(rows.count > 40)
+        for row in rows {
+            let proof = row.split(separator: "|")[2]
+            for name in proof.matches(of: /\*([^*]+)\*/).map(\.1) {
+                #expect(tests.contains("\"\(name)\""), "there is no test \"\(name)\"")
+            }
+            for name in proof.matches(of: /[A-Z]+-[0-9]+|[A-Za-z]+Tests/).map(\.0) {
+                #expect(tests.contains(name), "no test has \(name)")
+            }
+        }
+    }
 }

@@ -1,13 +1,31 @@
 import FirstFrame
 import FirstFrameFFmpeg
 import Foundation
+import Origin
 
-/// `firstframe bench scale`: what pages, entries and switches cost as they become many.
+/// `firstframe bench scale` and `firstframe bench swipes`.
 struct BenchCommand {
     let console: Console
 
     func run(_ arguments: Arguments) async throws -> Int32 {
-        guard arguments.values == ["scale"] else { throw UsageError(text: "bench takes one word: scale") }
+        switch arguments.values {
+        case ["scale"]: return try await scale()
+        case ["swipes"]: return try await swipes(arguments)
+        case _: throw UsageError(text: "bench takes one word: scale or swipes")
+        }
+    }
+
+    private func swipes(_ arguments: Arguments) async throws -> Int32 {
+        let folder = arguments["clips"] ?? DemoClips.defaultFolder
+        try await DemoClips(console: console).make(in: folder)
+        // The demo's network.
+        let shape = NetworkShape(roundTrip: .milliseconds(40), bitsPerSecond: 8_000_000)
+        let report = try await SwipesBench(console: console, folder: folder, shape: shape).run()
+        if console.isJSON { try console.json(report) }
+        return 0
+    }
+
+    private func scale() async throws -> Int32 {
         let folder = FileManager.default.temporaryDirectory.appending(path: "firstframe-bench-\(getpid())").path
         defer { try? FileManager.default.removeItem(atPath: folder) }
         var configuration = RuntimeConfiguration()

@@ -1,0 +1,42 @@
+import EventLoop
+import FeedVocabulary
+import HTTPTransport
+import TestSupport
+import Testing
+
+@Suite("Preconnecting") struct PreconnectTests {
+    @Test("the connection that was made ahead carries the first request, and none is made while one is warm")
+    func warm()
+        async throws
+    {
+        let server = try RawResponder { request in
+            let body = request.method == "HEAD" ? "" : "hello"
+            return [.send(Array("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n\(body)".utf8))]
+        }
+        let loop = try LoopThread()
+        defer { loop.stop() }
+        let client = HTTPClient(loop: loop)
+        let origin = try WebOrigin(url: server.baseURL)
+        for _ in 0..<3 { await client.preconnect(origin) }
+        while await client.transferCount > 0 { try await loop.sleep(for: .milliseconds(5)) }
+        let exchange = try await client.start(HTTPRequest(url: server.baseURL + "/clip"))
+        #expect(!exchange.head.timing.isNewConnection)
+        while try await exchange.next() != nil {}
+        await client.preconnect(origin)
+        await client.shutdown()
+        #expect(server.requests.map(\.method) == ["HEAD", "GET"])
+        #expect(Set(server.requests.map(\.connection)).count == 1)
+        #expect(server.requests.first?.headers["authorization"] == nil)
+    }
+    @Test("a host that is not there costs nothing but the attempt") func dead() async throws {
+        let server = try RawResponder { _ in [.close] }
+        let origin = try WebOrigin(url: server.baseURL)
+        server.stop()
+        let loop = try LoopThread()
+        defer { loop.stop() }
+        let client = HTTPClient(loop: loop)
+        await client.preconnect(origin)
+        while await client.transferCount > 0 { try await loop.sleep(for: .milliseconds(5)) }
+        await client.shutdown()
+    }
+}
