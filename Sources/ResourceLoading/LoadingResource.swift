@@ -29,6 +29,8 @@ final class LoadingResource {
         var task: Task<Void, Never>?
         /// The server knows no ranges: this answer goes on to the end, as fast as it is read.
         var isWhole = false
+        /// Whether it has ever served what plays, which no budget ends.
+        var isExempt = false
         /// Waits until somebody wants what comes next of a whole answer.
         var paused: CheckedContinuation<Void, Never>?
         /// What its request asks for: at least the byte where it is, although the end may have become known since.
@@ -64,6 +66,7 @@ final class LoadingResource {
     var retryTimer: LoopTimer?
     /// When a request that was held back may begin.
     var paceTimer: LoopTimer?
+    var paceDue = Duration.zero
     /// Bytes of one request that serves no current entry; see ``BackgroundTraffic``.
     var backgroundSegment: Int64?
     /// The final error of the last attempt; cleared by the next explicit demand.
@@ -102,8 +105,10 @@ final class LoadingResource {
             var demands: [FetchPlanner.Demand] = []
             let awaited = awaited(by: id)
             let grown = min(Self.largestSegment, Self.firstSegment << min(8, Int64(reader.segments)))
+            // A server without ranges begins at byte 0 each time: then once.
             let bound =
-                reader.priority < .current ? backgroundSegment : awaited.isEmpty ? reader.pace.segment : nil
+                information?.supportsRanges == false
+                ? nil : reader.priority < .current ? backgroundSegment : awaited.isEmpty ? reader.pace.segment : nil
             let segment = min(grown, bound ?? .max)
             let readAhead = usesMemory ? min(reader.readAhead, Int64(MemoryBytes.capacity / 2)) : reader.readAhead
             let places = awaited.isEmpty && readAhead > 0 ? [reader.position] : awaited

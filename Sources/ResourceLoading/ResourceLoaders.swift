@@ -24,7 +24,6 @@ package actor ResourceLoaders {
     /// What all transfers together bring.
     var meter = TransferMeter()
     var background = BackgroundTraffic()
-    package internal(set) var isOffline = false
     /// Told when the budget of strategies is used up.
     var onBudgetSpent: (@Sendable () -> Void)?
     private var listeners: [Int: AsyncStream<LoadEvent>.Continuation] = [:]
@@ -265,7 +264,7 @@ package actor ResourceLoaders {
         guard let loading = resources[key], loading.readers[id] != nil,
             loading.readers[id]?.pace.bytesPerSecond != bytesPerSecond
         else { return }
-        loading.readers[id]?.pace.bytesPerSecond = bytesPerSecond
+        loading.readers[id]?.pace.setRate(bytesPerSecond, at: loop.now.offset)
         pump(loading)
     }
 

@@ -54,6 +54,18 @@ private let movie = box(
             MovieIndex(moov: box("moov", track("soun", sizes: [7, 7], chunks: [50], perChunk: 2, step: 1))[...]))
         #expect(index.firstFrameEnd == 57)
     }
+    @Test("MEDIA-7: thousands of tracks of billions of samples take neither memory nor time") func many() {
+        let tables =
+            box("stts", table([0, 0])) + box("stsc", table([0, 1, 1, 0xFFFF_FFFF, 1]))
+            + box("stsz", table([0, 1, 0xFFFF_FFFF])) + box("stco", table([0, 1, 0]))
+        let track = box(
+            "trak",
+            box(
+                "mdia", box("mdhd", table([0, 0, 0, 1, 0, 0])), box("hdlr", table([0, 0]) + Array("vide".utf8) + [0]),
+                box("minf", box("stbl", tables))))
+        let moov = box("moov", [UInt8]((0..<3_000).flatMap { _ in track }))
+        #expect(MovieIndex(moov: moov[...])?.end(ofFirst: 1) == 18_000, "as many as are looked at, of as few tracks")
+    }
     @Test("MEDIA-7: broken and hostile indexes give less, and never trap", arguments: UInt64(0)..<400)
     func hostile(seed: UInt64) {
         var random = SplitMix64(seed: seed)
@@ -87,5 +99,9 @@ private let movie = box(
         #expect(ContainerHead(head("ftyp", 0) + rest + rest) == .noIndex)
         let huge = number(1) + Array("mdat".utf8) + [UInt8](repeating: 0xff, count: 8) + rest
         #expect(ContainerHead(huge) == .noIndex)
+        let endless = number(1) + Array("free".utf8) + number(.max, bytes: 8) + rest
+        #expect(ContainerHead(endless) == .noIndex)
+        let nearly = number(1) + Array("free".utf8) + number(.max - 20, bytes: 8) + rest
+        #expect(ContainerHead(nearly) == .needs(bytes: .max - 4))
     }
 }

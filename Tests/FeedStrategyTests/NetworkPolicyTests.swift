@@ -57,6 +57,15 @@ import Testing
         let last = limiter.due(at: now)
         #expect(abs((last ?? .zero) / .seconds(1) - Double(bytes) / 100_000) < 0.001)
     }
+    @Test("another rate counts for what was asked for before it") func change() {
+        var limiter = RateLimiter(bytesPerSecond: 1_000)
+        limiter.began(32_000, at: .zero)
+        #expect(limiter.due(at: .zero) == .seconds(32))
+        limiter.setRate(16_000, at: .zero)
+        #expect(limiter.due(at: .zero) == .seconds(2))
+        limiter.setRate(nil, at: .seconds(1))
+        #expect(limiter.due(at: .seconds(1)) == nil)
+    }
     @Test("idle time is not saved up") func noBurst() {
         var limiter = RateLimiter(bytesPerSecond: 100_000)
         limiter.began(50_000, at: .seconds(100))
@@ -138,6 +147,17 @@ import Testing
         #expect(choice { $0.throughput = 400_000 }.size == 80_000 + 2 * 187_500)
         #expect(choice { $0.throughput = 200_000 }.size == 80_000 + 4 * 187_500)
         #expect(choice { ($0.throughput, $0.dwell) = (200_000, .seconds(1)) }.size == 80_000 + 187_500)
+    }
+    @Test("absurd numbers of servers and clocks are no trap") func absurd() {
+        for (rate, throughput) in [(1e300, nil), (1e300, 1.0), (0, 1e300), (-1, .infinity)] as [(Double, Double?)] {
+            let absurd = choice { ($0.mediaRate, $0.throughput, $0.dwell) = (rate, throughput, .zero) }
+            #expect((1...10).contains(absurd.count) && absurd.size > 0 && absurd.stop < absurd.start)
+        }
+        var none = PreloadConfiguration.automatic
+        (none.count, none.behind) = (0, 2)
+        var sight = AutomaticPolicy.Sight()
+        sight.isHurried = true
+        #expect(AutomaticPolicy.choose(sight, within: none).count == 0)
     }
     @Test("the configuration's own fields bound the choice") func bounds() {
         var most = PreloadConfiguration.automatic

@@ -130,6 +130,7 @@ private func fill(_ entries: EntryID...) -> [Machine.Start] { entries.map { .ini
             (PreloadConfiguration(seconds: 0), "seconds"), (PreloadConfiguration(seconds: .nan), "seconds"),
             (PreloadConfiguration(startBufferLimit: 5, stopBufferLimit: 5), "startBufferLimit"),
             (PreloadConfiguration(startBufferLimit: .nan), "startBufferLimit"),
+            (PreloadConfiguration(startBufferLimit: 1e-20, stopBufferLimit: 0), "startBufferLimit"),
             (PreloadConfiguration(stopBufferLimit: .infinity), "stopBufferLimit"),
         ]) func validation(configuration: PreloadConfiguration, field: String)
     {

@@ -98,6 +98,25 @@ import Testing
             #expect(cached.count == 1, "only what came over the network")
         }
     }
+    @Test("CACHE-1: files whose names differ only after a # or a ? are different files") func names() async throws {
+        try await withPage(["first.mp4"]) { page, runtime, folder in
+            let files = ["Track #1.mp4": "silent.mp4", "Track #2.mp4": "last.mp4", "a?sig=1.mp4": "silent.mp4"]
+            for (name, file) in files {
+                try? FileManager.default.copyItem(atPath: "\(folder)/\(file)", toPath: "\(folder)/\(name)")
+                try await page.addSources([FeedEntry(try FileSource(path: "\(folder)/\(name)"), id: EntryID(name))])
+            }
+            let widths = ["Track #1.mp4": 318, "Track #2.mp4": 320, "a?sig=1.mp4": 318]
+            var readers: [MediaReader] = []
+            for (name, width) in widths {
+                readers.append(try await runtime.open(.file(try FileSource(path: "\(folder)/\(name)"))))
+                _ = try await page.play(EntryID(name))
+                #expect(await page.currentMetrics?.media.width == width, "\(name)")
+            }
+            for reader in readers { await reader.close() }
+            let keys = try ["/a #1", "/a #2", "/a ?sig=1"].map { try URLSource.dropbox(path: $0).cacheKey }
+            #expect(Set(keys).count == 3)
+        }
+    }
     private func isPreloaded(_ entry: EntryID, _ page: FeedPage) async -> Bool {
         await page.decisions.contains { $0.entry == entry && $0.kind == .stopped && $0.reason == .finished }
     }

@@ -166,6 +166,59 @@ private func withPage(
             Double(flung.unplayed) <= 0.15 * Double(flung.fetched), "\(flung.unplayed) of \(flung.fetched) bytes wasted"
         )
     }
+    @Test("a fling's first frames stand; where it stops the clip goes on, after a failure too") func standing() throws {
+        try withPage { world, page, _ in
+            _ = try await page.play("0")
+            try await world.loop.sleep(for: .seconds(5))
+            _ = try await page.play("1")
+            try await world.loop.sleep(for: .milliseconds(200))
+            let engine = try await page.play("2")
+            try await world.loop.sleep(for: .milliseconds(290))
+            let current = await page.currentEngine
+            #expect(world.engines.counts.playing == 0 && engine === current)
+            #expect(await page.peekPreRenderedEngine(for: "3") == .none)
+            try await world.loop.sleep(for: .milliseconds(20))
+            #expect(world.engines.counts.playing == 1)
+            try await world.loop.sleep(for: .seconds(3))
+            #expect(await page.peekPreRenderedEngine(for: "3") == .ready)
+        }
+        try withPage { world, page, _ in
+            let dead = FeedEntry(try URLSource(url: "http://simulated.test/none.mp4"), id: "dead")
+            try await page.insert([dead], at: 1)
+            _ = try await page.play("0")
+            try await world.loop.sleep(for: .milliseconds(100))
+            await #expect(throws: LoadError.self) { _ = try await page.play("dead") }
+            #expect(await page.audit.openings == 0)
+            try await world.loop.sleep(for: .seconds(2))
+            #expect(await page.peekPreRenderedEngine(for: "1") == .ready, "nothing else happened")
+        }
+    }
+    @Test("what a page has learnt of its viewer and its clips survives the background") func learnt() throws {
+        try withPage([.preload(.init(count: 2, size: 50_000)), .preRender]) { world, page, _ in
+            try await page.addSources([FeedEntry(try URLSource(url: "http://simulated.test/none.mp4"), id: "dead")])
+            try await page.move("dead", to: 3)
+            _ = try await page.play("5")
+            try await world.loop.sleep(for: .seconds(3))
+            _ = try await page.play("3")
+            try await world.loop.sleep(for: .seconds(3))  // backward: the dead one is next, and has failed for good
+            let attempts = await page.decisions.count {
+                $0.entry == "dead" && $0.work == .preRender && $0.kind == .started
+            }
+            #expect(attempts == 1)
+            await world.runtime.suspend()
+            await world.runtime.resume()
+            try await world.loop.sleep(for: .seconds(3))
+            let after = await page.decisions.count {
+                $0.entry == "dead" && $0.work == .preRender && $0.kind == .started
+            }
+            #expect(after == 1)
+            try await page.browse(at: "0")
+            await world.runtime.suspend()
+            await world.runtime.resume()
+            try await world.loop.sleep(for: .seconds(3))
+            #expect(await world.asked().contains("0"))
+        }
+    }
     @Test("with a network five times as fast as the clips, swipes every three seconds are pre-rendered") func swipes()
         throws
     {

@@ -33,6 +33,8 @@ package struct AutomaticPolicy: Hashable, Sendable {
     /// Where nothing is known: what most clips of feeds have (measured: 23 to 110 KB to the end of the first key frame).
     package static let usualFirstFrame: Int64 = 128 * 1024
     private static let usualMediaRate = 190_000.0  // 1.5 Mbit/s
+    /// Servers declare lengths that no file has; 8 Gbit/s.
+    private static let highestMediaRate = 1e9
     private static let usualDwell = Duration.seconds(5)
     /// The first frames of the window have to come within this many seconds.
     private static let windowSeconds = 4.0
@@ -41,17 +43,18 @@ package struct AutomaticPolicy: Hashable, Sendable {
 
     package static func choose(_ sight: Sight, within most: PreloadConfiguration) -> Choice {
         let firstFrame = min(sight.firstFrame ?? usualFirstFrame, most.size)
-        let rate = sight.mediaRate ?? usualMediaRate
+        let rate = min(sight.mediaRate ?? usualMediaRate, highestMediaRate)
         let dwell = max(.milliseconds(500), sight.dwell ?? usualDwell)
         // How many times faster than the clip the network is; a network that nobody has measured gets the given limits.
         let headroom = sight.throughput.map { $0 / max(1, rate) }
         var count = Int((horizon / dwell).rounded(.up)) + 1
         if let throughput = sight.throughput {
-            count = min(count, Int(throughput * windowSeconds / Double(max(1, firstFrame))))
+            count = min(count, Int(min(10, throughput * windowSeconds / Double(max(1, firstFrame)))))
         }
         if sight.isMetered { count = min(count, 2) }
-        count = min(most.count, max(1, count))
-        if sight.isHurried { count = max(1, (count + 1) / 2) }
+        count = max(1, count)
+        if sight.isHurried { count = (min(count, most.count) + 1) / 2 }
+        count = min(most.count, count)
         // What plays from the disk until the network has caught up; more where it is slow, never beyond the usual stay.
         let cushion = min(headroom.map { $0 >= 3 ? 1 : $0 >= 1.5 ? 2 : 4 } ?? 2, max(1, dwell / .seconds(1)))
         let size = min(most.size, firstFrame + Int64(rate * cushion))
@@ -65,11 +68,12 @@ package struct AutomaticPolicy: Hashable, Sendable {
     }
 }
 
-/// The middle of the last few numbers.
-package struct RecentMedian: Hashable, Sendable {
+/// The last few sizes of one kind.
+package struct RecentSizes: Hashable, Sendable {
     private static let kept = 8
     private var values: [Int64] = []
     package init() {}
     package mutating func add(_ value: Int64) { values = values.suffix(Self.kept - 1) + [value] }
-    package var value: Int64? { values.isEmpty ? nil : values.sorted()[values.count / 2] }
+    /// What three quarters of them stay below; `nil` before the first.
+    package var usual: Int64? { values.isEmpty ? nil : values.sorted()[(values.count - 1) * 3 / 4] }
 }

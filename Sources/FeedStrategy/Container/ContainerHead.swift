@@ -17,8 +17,9 @@ package enum ContainerHead: Hashable, Sendable {
         self = .noIndex
         var offset: Int64 = 0
         for box in 0..<Self.maximumBoxes {
-            guard offset + 16 <= Int64(head.count) else {
-                self = .needs(bytes: Int(offset) + 16)
+            guard offset <= Int64(head.count) - 16 else {
+                guard let needed = offset.checkedSum(16) else { return }
+                self = .needs(bytes: Int(clamping: needed))
                 return
             }
             let header = BoxHeader(head[...], at: Int(offset))

@@ -12,6 +12,8 @@ package struct MovieIndex: Hashable, Sendable {
     }
     /// Samples looked at of a track: five minutes of 60 frames a second, more than anybody fetches ahead.
     private static let mostSamples = 18_000
+    /// Real files have a handful.
+    private static let mostTracks = 8
     private var tracks: [Track] = []
     /// Seconds; `nil` when the index does not tell.
     package private(set) var duration: Double?
@@ -25,7 +27,7 @@ package struct MovieIndex: Hashable, Sendable {
         for (type, box) in Self.boxes(of: content) {
             switch type {
             case "mvhd": duration = Self.duration(mvhd: box)
-            case "trak":
+            case "trak" where tracks.count < Self.mostTracks:
                 if let track = Self.track(box) { tracks.append(track) }
             default: continue
             }

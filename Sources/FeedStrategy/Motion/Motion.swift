@@ -43,6 +43,13 @@ package struct Motion: Hashable, Sendable {
     /// Whether nothing should be fetched but what is looked at.
     package func isFlinging(at now: Duration) -> Bool { isWithin(Self.fling, at: now, resting: Self.settling) }
 
+    /// When the viewer will be slower than now, without another selection; `nil` for one who is in no hurry.
+    package func calm(after now: Duration) -> Duration? {
+        guard let last = selections.last else { return nil }
+        if isFlinging(at: now) { return last + Self.settling }
+        return isHurried(at: now) ? last + Self.hurry : nil
+    }
+
     /// How long the viewer stays on an entry, as a rule: the median of the last ones; `nil` before the second selection.
     package var typicalDwell: Duration? {
         dwells.isEmpty ? nil : dwells.sorted()[dwells.count / 2]

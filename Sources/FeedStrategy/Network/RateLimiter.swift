@@ -5,10 +5,19 @@
 /// in front of the next clip.
 package struct RateLimiter: Hashable, Sendable {
     /// Bytes a second; `nil` for as many as there come.
-    package var bytesPerSecond: Int64?
+    package private(set) var bytesPerSecond: Int64?
     private var free = Duration.zero
 
     package init(bytesPerSecond: Int64? = nil) { self.bytesPerSecond = bytesPerSecond }
+
+    /// Another rate from now on; what was asked for has its time at the new one.
+    package mutating func setRate(_ rate: Int64?, at now: Duration) {
+        guard rate != bytesPerSecond else { return }
+        if let old = bytesPerSecond, free > now {
+            free = now + (rate.map { (free - now) * (Double(old) / Double(max(1, $0))) } ?? .zero)
+        }
+        bytesPerSecond = rate
+    }
 
     /// When the next request may begin; `nil` for at once.
     package func due(at now: Duration) -> Duration? { bytesPerSecond != nil && free > now ? free : nil }

@@ -45,7 +45,7 @@ package struct StrategyPlanner: Hashable, Sendable {
     /// The entry in view of a viewer who scrolls through a list and plays nothing.
     package var browsed: EntryID?
     /// Bytes to the end of the first frame, of the clips seen so far.
-    private var firstFrames = RecentMedian()
+    private var firstFrames = RecentSizes()
 
     package init(preloads: PreloadConfiguration?, preRenders: PreRenderConfiguration?) {
         (self.preloads, self.preRenders) = (preloads, preRenders)
@@ -64,7 +64,11 @@ package struct StrategyPlanner: Hashable, Sendable {
     /// A play goes on that began elsewhere.
     package mutating func currentChanged() { gate.currentChanged() }
     /// The list changed around the viewer, who is at `place` now.
-    package mutating func listChanged(place: Int) { motion.moved(to: place) }
+    ///
+    /// - Parameter isAnother: Whether the entry at which the viewer was is gone.
+    package mutating func listChanged(place: Int, isAnother: Bool = false) {
+        if isAnother { motion.interrupt() } else { motion.moved(to: place) }
+    }
     /// How what plays stands now.
     package mutating func update(_ playing: WatermarkGate.Playing, _ surroundings: Surroundings) {
         choose(surroundings)
@@ -99,12 +103,15 @@ package struct StrategyPlanner: Hashable, Sendable {
         if announced == entry { announced = nil }
         if browsed == entry { browsed = nil }
     }
+    /// All work ends; what is known of clips and viewer stays, for ``resume()``.
     package mutating func clear(
         because reason: StrategyReason
     ) -> (preloads: [EntryID], preRender: PreRenderMachine.PlanAction) {
-        (announced, browsed) = (nil, nil)
+        announced = nil
         return (preload.clear(), preRender.clear(because: reason))
     }
+    /// The page is on top again.
+    package mutating func resume() { preRender = preRender.resumed }
 
     // MARK: What follows
 
@@ -172,7 +179,7 @@ package struct StrategyPlanner: Hashable, Sendable {
         guard let preloads, preloads.isAutomatic else { return }
         var sight = AutomaticPolicy.Sight()
         (sight.throughput, sight.mediaRate) = (surroundings.throughput, surroundings.mediaRate)
-        (sight.firstFrame, sight.dwell) = (firstFrames.value, motion.typicalDwell)
+        (sight.firstFrame, sight.dwell) = (firstFrames.usual, motion.typicalDwell)
         (sight.isHurried, sight.isMetered) = (motion.isHurried(at: surroundings.now), surroundings.isMetered)
         choice = AutomaticPolicy.choose(sight, within: preloads)
     }
@@ -207,6 +214,6 @@ package struct StrategyPlanner: Hashable, Sendable {
     /// What a play reads ahead before its first frame is shown: of a viewer who flings through the list, that frame and
     /// no more.
     package func firstReadAhead(most: Int64, at now: Duration) -> Int64 {
-        motion.isFlinging(at: now) ? min(most, firstFrames.value ?? AutomaticPolicy.usualFirstFrame) : most
+        motion.isFlinging(at: now) ? min(most, firstFrames.usual ?? AutomaticPolicy.usualFirstFrame) : most
     }
 }

@@ -145,6 +145,13 @@ package struct PreRenderMachine: Hashable, Sendable {
         return slot.isReady ? .ready(slot.attempt) : .inFlight(slot.attempt)
     }
 
+    /// A machine that begins anew with what is known of entries that can't be opened.
+    package var resumed: PreRenderMachine {
+        var machine = PreRenderMachine()
+        (machine.attempts, machine.failed) = (attempts, failed)
+        return machine
+    }
+
     package mutating func clear(because reason: StrategyReason) -> PlanAction {
         var action = PlanAction()
         for slot in slots {

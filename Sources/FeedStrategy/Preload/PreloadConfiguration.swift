@@ -3,9 +3,9 @@
 /// Source: published short-video guidance (3 clips, 800 KB each, start at 15 s buffered, stop below 5 s). It does not
 /// define KB; here it is 1024 bytes.
 public struct PreloadConfiguration: Hashable, Sendable {
-    /// Entries after the current one. Allowed: `0...10`; 0 turns preloading off.
+    /// Entries after the current one, or before it after a swipe back. Allowed: `0...10`; 0 turns preloading off.
     public var count: Int
-    /// Entries before the current one, for viewers who swipe back; they come after those that follow it. Allowed: `0...3`.
+    /// Entries on the other side of the current one; they come last. Allowed: `0...3`.
     public var behind: Int
     /// Bytes of each entry's head. Allowed: 0 and more; 0 turns preloading off.
     public var size: Int64
@@ -55,7 +55,7 @@ public struct PreloadConfiguration: Hashable, Sendable {
         guard stopBufferLimit.isFinite, stopBufferLimit >= 0 else {
             throw .outOfRange(field: "stopBufferLimit", allowed: "0 and more seconds")
         }
-        guard startBufferLimit.isFinite, startBufferLimit > stopBufferLimit, startBufferLimit <= 86_400 else {
+        guard startBufferLimit.isFinite, startBufferLimit - stopBufferLimit >= 0.001, startBufferLimit <= 86_400 else {
             throw .outOfRange(field: "startBufferLimit", allowed: "seconds above stopBufferLimit, at most a day")
         }
     }

@@ -24,6 +24,9 @@ public struct CacheKey: Hashable, Sendable, CustomStringConvertible {
     /// The key of the bytes that `identity` sees under another key.
     package init(_ key: CacheKey, of identity: String) { text = MD5.hexDigest(of: "\(key.text)\n\(identity)".utf8) }
 
+    /// The key of a name that is no URL: the MD5 of all of it.
+    package init(digestOf parts: String...) { text = MD5.hexDigest(of: parts.joined(separator: "\n").utf8) }
+
     /// Query parameters that sign or date a URL without naming other bytes; ``init(url:)`` leaves them out.
     ///
     /// From the URL signing rules of the services named: AWS (`X-Amz-…`), Google (`X-Goog-…`), Azure SAS

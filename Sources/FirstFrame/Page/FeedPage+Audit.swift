@@ -79,7 +79,7 @@ extension FeedPage {
         audit.preloads = preloads.count
         audit.foreignPreloads = preloads.count - (list.current.map { preloads[$0] == nil ? 0 : 1 } ?? 0)
         (audit.openings, audit.taken, audit.starting) = (openings.count, taken.count, starting.count)
-        (audit.chores, audit.isTicking) = (choreCount, tickTimer != nil || retryTimer != nil)
+        (audit.chores, audit.isTicking) = (choreCount, tickTimer != nil || retryTimer != nil || calmTimer != nil)
         (audit.spares, audit.readySlots) = (spares.count, planner?.preRender.ready.count ?? 0)
         (audit.hasCurrent, audit.hasCarried) = (current != nil, carried != nil)
         (audit.isPlayPending, audit.isAnnounced) = (pendingPlay != nil, planner?.announced != nil)

@@ -33,6 +33,9 @@ extension FeedPage {
         var metrics: PlayMetrics
     }
 
+    /// Servers declare lengths that no file has; bytes a second.
+    private static var highestMediaRate: Double { 1e9 }
+
     /// How often the current entry's buffer is looked at.
     private static var tick: Duration { .milliseconds(200) }
 
@@ -127,6 +130,7 @@ extension FeedPage {
         openings[opening]?.play = number
         openings[opening]?.priority = .current
         openings[opening]?.readAhead = firstReadAhead
+        if case .vid(let source) = sources[entry] { runtime.vids.assumeIsolated { $0.hurry(source) } }
         return .inFlight(opening)
     }
 
@@ -194,12 +198,16 @@ extension FeedPage {
         // The host has its frame, and gets the time to show it before other work takes the cores; and a viewer who flings
         // shows first that this is where the fling ends.
         let isFlinging = planner?.motion.isFlinging(at: loop.now.offset) == true
-        let stands = overlay == .standingStill
         chore { page in
             await play.clip.reader.markPlayed()
-            if stands { await page.followOverlay(play.clip) }
+            // A fling's first frames stand: what follows would be fetched for nothing, and hold up the next one.
+            guard page.shows(play.clip) else { return }
+            if isFlinging { await page.setSilent(play.clip.engine) } else { await page.followOverlay(play.clip) }
         }
-        watch(after: isFlinging ? Motion.settling : Self.grace) { await $0.supply(play.clip) }
+        watch(after: isFlinging ? Motion.settling : Self.grace) { page in
+            if isFlinging { await page.followOverlay(play.clip) }
+            await page.supply(play.clip)
+        }
     }
 
     /// Does something about the play that goes on, unless it has ended by then.
@@ -291,7 +299,7 @@ extension FeedPage {
             isStalled: status.isStalled)
         look = seen
         if let duration = clip.description.duration, duration > .zero, let length = clip.reader.length {
-            mediaRate = Double(length) / duration.seconds
+            mediaRate = min(Self.highestMediaRate, Double(length) / max(0.001, duration.seconds))
         }
         planner?.update(seen, surroundings)
         setPaces(

@@ -58,6 +58,18 @@ extension FeedPage {
         for cancel in plan.preload.cancels { cancelPreload(cancel.entry, cancel.reason) }
         for start in plan.preload.starts { startPreload(start) }
         preconnect()
+        planWhenCalm()
+    }
+
+    /// What waits for the end of a hurry begins then, although nothing else happens.
+    private func planWhenCalm() {
+        guard calmTimer == nil, let calm = planner?.motion.calm(after: loop.now.offset) else { return }
+        calmTimer = loop.schedule(at: LoopInstant(offset: calm)) { [weak self] in
+            self?.assumeIsolated { page in
+                page.calmTimer = nil
+                page.replan()
+            }
+        }
     }
 
     /// What the planner goes by.
@@ -67,9 +79,9 @@ extension FeedPage {
         surroundings.isPlaying = current != nil
         (surroundings.taken, surroundings.engineLimit) = (Set(taken.keys), runtime.pool.limit)
         (surroundings.isFrozen, surroundings.mediaRate) = (overlay != nil, mediaRate)
-        surroundings.isMetered = runtime.network == .metered
         runtime.loaders.assumeIsolated { loaders in
             (surroundings.isOffline, surroundings.isBudgetSpent) = (loaders.isOffline, loaders.isBudgetSpent)
+            surroundings.isMetered = loaders.network == .metered
             surroundings.throughput = loaders.throughput
         }
         return surroundings
@@ -115,9 +127,12 @@ extension FeedPage {
         preloads[entry]?.task = loop.spawn {
             do {
                 let file = try await self.runtime.resolve(source, isUrgent: false)
-                await self.prepare(entry, file)
-                if let cover = extras?.cover { await self.preloadExtra(.cover, cover, entry, number) }
-                let report = try await self.runtime.loaders.prefetch(file.resource, amount, priority: .preload)
+                await self.prepare(entry, file, forPreload: number)
+                // Beside the clip: a cover whose server is dead must not be in its way.
+                async let cover: Void = self.preloadCover(extras?.cover, entry, number)
+                let report = try await self.runtime.loaders.prefetch(
+                    file.resource, Self.amount(amount, file), priority: .preload)
+                await cover
                 if isLast {
                     for subtitles in extras?.subtitles ?? [] {
                         await self.preloadExtra(.subtitles, subtitles, entry, number)
@@ -137,7 +152,7 @@ extension FeedPage {
             case .seconds(let seconds, _, _): ["\(seconds) s of media"]
             case .firstFrame: ["first frame"]
             }
-        func megabits(_ rate: Double) -> String { "\(Double(Int(rate * 8 / 10_000)) / 100) Mbit/s" }
+        func megabits(_ rate: Double) -> String { "\(Double(Int(min(rate, 1e12) * 8 / 10_000)) / 100) Mbit/s" }
         if let throughput { parts.append("network \(megabits(throughput))") }
         if let mediaRate { parts.append("clip \(megabits(mediaRate))") }
         if let dwell = planner?.motion.typicalDwell { parts.append("dwell \(Double(Int(dwell.seconds * 10)) / 10) s") }
@@ -145,8 +160,9 @@ extension FeedPage {
     }
 
     /// Which file is fetched ahead or opened for an entry.
-    private func prepare(_ entry: EntryID, _ file: ResolvedFile) {
+    private func prepare(_ entry: EntryID, _ file: ResolvedFile, forPreload number: Int? = nil) {
         guard sources[entry] != nil, machine.state != .inactive else { return }
+        if let number, preloads[entry]?.number != number { return }  // it was cancelled meanwhile
         record.works(on: runtime.loaders.assumeIsolated { $0.storageKey(of: file.resource) }, for: entry)
         let isNew = prepared[entry]?.key != file.resource.key
         prepared[entry] = PreparedFile(vid: file.vid, key: file.resource.key, variant: file.variant ?? "")
@@ -161,6 +177,16 @@ extension FeedPage {
             send(.resolutionMismatch(entry, prepared: before.variant, played: file.variant ?? ""))
         }
         prepare(entry, file)
+    }
+
+    /// At least what the service says that the first frame needs.
+    private static func amount(_ amount: StrategyPlanner.Amount, _ file: ResolvedFile) -> StrategyPlanner.Amount {
+        guard case .firstFrame(let guess, let largest) = amount, let head = file.headLength else { return amount }
+        return .firstFrame(guess: min(largest, max(guess, head)), largest: largest)
+    }
+
+    private func preloadCover(_ cover: URLSource?, _ entry: EntryID, _ number: Int) async {
+        if let cover { await preloadExtra(.cover, cover, entry, number) }
     }
 
     /// A picture or a text beside the clip: small, and never in its way.

@@ -65,6 +65,8 @@ public actor FeedPage {
     var tickTimer: LoopTimer?
     /// When work that failed for the moment is tried again.
     var retryTimer: LoopTimer?
+    /// When the viewer's hurry is over, and what waited for that begins.
+    var calmTimer: LoopTimer?
 
     /// Called before an entry is opened in a spare engine; may change the engine's options, such as the start time.
     var willPreRender: (@Sendable (EntryID, inout EngineOptions) -> Void)?
@@ -81,7 +83,7 @@ public actor FeedPage {
 
     /// A page that its host forgot without clearing it: its tasks hold it, so only engines that stand still are left.
     deinit {
-        for case let timer? in [tickTimer, retryTimer] { runtime.loop.cancel(timer) }
+        for case let timer? in [tickTimer, retryTimer, calmTimer] { runtime.loop.cancel(timer) }
         let clips =
             [current?.clip, carried?.play.clip].compactMap { $0 } + spares.inOrder.map(\.value.clip)
             + taken.inOrder.map(\.value)
@@ -243,7 +245,8 @@ public actor FeedPage {
     private func stopWork(_ reason: StrategyReason) {
         playNumber += 1
         pendingPlay = nil
-        if let timer = retryTimer.take() { loop.cancel(timer) }
+        for timer in [retryTimer.take(), calmTimer.take()] { if let timer { loop.cancel(timer) } }
+        setPaces(PacingPolicy.Rates(), nil)
         if let ends = planner?.clear(because: reason) {
             for entry in ends.preloads { cancelPreload(entry, reason) }
             carryOut(ends.preRender)
@@ -288,14 +291,14 @@ public actor FeedPage {
         stopTicking()
         if keepingPlay, let kept = shown {
             await setSilent(kept.engine)
+            // It stays the viewer's: what its thread still waits for is exempt from limits.
             await kept.reader.setReadAhead(0)
-            await kept.reader.setPriority(.preload)
         } else {
             endCurrent()
             list.rest()
         }
         await workEnds()
-        if machine.endCover() { planner = nil }
+        _ = machine.endCover()
     }
 
     /// A page further up keeps its play now, and there are only so many engines.
@@ -312,7 +315,7 @@ public actor FeedPage {
     /// - Returns: Whether it was still covered; else nothing was done.
     @discardableResult func uncover(carrying play: CarriedPlay?) -> Bool {
         guard machine.uncover() else { return false }
-        makePlanner()
+        planner?.resume()
         if let play {
             adopt(play)
         } else if let kept = shown {
@@ -345,7 +348,10 @@ public actor FeedPage {
         endCurrent()
         carried = play
         currentChanged()
-        chore { await $0.supply(play.play.clip) }
+        chore { page in
+            await page.followOverlay(play.play.clip)  // it may have stood still on the page before
+            await page.supply(play.play.clip)
+        }
     }
 
     // MARK: The list
@@ -369,12 +375,13 @@ public actor FeedPage {
                 send(.duplicateEntry(entry.id))
             }
         }
+        let place = position
         for id in list.set(unique) { entryLeft(id) }
         for id in unique {
             if let old = sources[id], old != seen[id] { dropWork(of: id) }
         }
         (sources, self.extras) = (seen, extras)
-        planner?.listChanged(place: list.place)
+        planner?.listChanged(place: list.place, isAnother: place.map { !list.contains($0) } ?? true)
         replan()
     }
 

@@ -17,11 +17,6 @@ public final class FeedRuntime: Sendable {
     package let coordinator: FeedCoordinator
     let stills: StillDesk
     let vids: VidCatalog
-    private let networkState = Lock(NetworkState())
-    private struct NetworkState {
-        var kind = NetworkKind.unmetered
-        var limits: [NetworkKind: NetworkLimits] = [:]
-    }
     let configuration: RuntimeConfiguration
     /// What this runtime itself has to end; the simulation ends its own.
     private let owned: Owned?
@@ -89,16 +84,12 @@ public final class FeedRuntime: Sendable {
     // MARK: The network
 
     /// What the device is connected by, as the host said last; unmetered at first.
-    public var network: NetworkKind { networkState.withLock { $0.kind } }
+    public var network: NetworkKind { get async { await loaders.network } }
 
     /// Says what the device is connected by. With `none`, strategies rest, requests wait up to a minute, and what plays
     /// goes on with what it has; when the network is back, everything goes on at once, but a pause by the viewer stays.
     public func setNetwork(_ kind: NetworkKind) async {
-        let limits = networkState.withLock { state in
-            state.kind = kind
-            return state.limits[kind] ?? NetworkLimits()
-        }
-        await loaders.setNetwork(kind, limits)
+        await loaders.setNetwork(kind)
         await coordinator.networkChanged()
     }
 
@@ -107,12 +98,7 @@ public final class FeedRuntime: Sendable {
     /// - Throws: ``ConfigurationError``.
     public func setLimits(_ limits: NetworkLimits, for kind: NetworkKind) async throws {
         try limits.validate()
-        let isThere = networkState.withLock { state in
-            state.limits[kind] = limits
-            return state.kind == kind
-        }
-        guard isThere else { return }
-        await loaders.setLimits(limits)
+        await loaders.setLimits(limits, for: kind)
         await coordinator.networkChanged()
     }
 

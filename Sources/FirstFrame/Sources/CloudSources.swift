@@ -28,7 +28,7 @@ extension URLSource {
     ) throws(SourceError) -> URLSource {
         let url = endpoint + "/2/files/download"
         return try URLSource(
-            url: url, cacheKey: cacheKey ?? CacheKey(url: url + path).text,
+            url: url, cacheKey: cacheKey ?? CacheKey(digestOf: url, path).text,
             headers: ["Dropbox-API-Arg": "{\"path\":\(headerSafeJSON(path))}"])
     }
 

@@ -83,8 +83,7 @@ public struct FileSource: Hashable, Sendable {
     }
 
     var resource: Resource {
-        let url = "file://" + path
-        var resource = Resource(key: CacheKey(url: url), urls: [url])
+        var resource = Resource(key: CacheKey(digestOf: "file", path), urls: ["file://" + path])
         resource.path = path
         return resource
     }

@@ -14,6 +14,8 @@ struct ResolvedFile: Sendable {
     /// The resolution that was asked for, when another had to be taken.
     var fallsBackFrom: Resolution?
     var posterURL: String?
+    /// Bytes that hold the index and the first frame, where the service tells.
+    var headLength: Int64?
 }
 
 extension FeedRuntime {
@@ -27,16 +29,17 @@ extension FeedRuntime {
         }
         let throughput = await loaders.throughput
         let (variant, media) = try await vids.variant(
-            of: vidSource, isUrgent: isUrgent, throughput: throughput, isMetered: network == .metered)
+            of: vidSource, isUrgent: isUrgent, throughput: throughput, isMetered: await loaders.network == .metered)
         var resource = Resource(key: variant.cacheKey(of: vidSource.vid), urls: variant.urls)
         (resource.length, resource.md5) = (variant.length, variant.md5)
         resource.refresher = URLRefresher { [vids] _ in
             await vids.forget(vidSource)
             let media = try await vids.media(of: vidSource, isUrgent: true)
-            return media.variants.first { $0.name == variant.name }?.urls ?? []
+            return media.variants.first { $0.isSame(as: variant) }?.urls ?? []
         }
         var file = ResolvedFile(resource: resource, name: source.name, vid: vidSource.vid)
         (file.resolution, file.variant, file.posterURL) = (variant.resolution, variant.name, media.posterURL)
+        file.headLength = variant.headLength
         if let asked = vidSource.resolution, asked != variant.resolution { file.fallsBackFrom = asked }
         return file
     }

@@ -21,6 +21,13 @@ actor VidCatalog {
         let vid, token: String
         init(_ source: VidSource) { (vid, token) = (source.vid, source.playAuthToken) }
     }
+    /// What is asked for, whatever the token of today is.
+    private struct Wish: Hashable {
+        let vid: String
+        let resolution: Resolution?
+        let codec: VideoCodec?
+        init(_ source: VidSource) { (vid, resolution, codec) = (source.vid, source.resolution, source.codec) }
+    }
     private struct Known {
         let media: VidMedia
         let until: WallTime
@@ -39,7 +46,7 @@ actor VidCatalog {
     private var flights: [Key: Flight] = [:]
     private var count = 0
     /// The variant that was chosen for a source, so that preload, pre-render and play have the same bytes.
-    private var choices: [VidSource: VidMedia.Variant] = [:]
+    private var choices: [Wish: (variant: VidMedia.Variant, age: Int)] = [:]
     private(set) var startup: StartupResolution
 
     init(on loop: any LoopExecutor, resolver: any VidResolver, client: WebClient, startup: StartupResolution) {
@@ -63,9 +70,10 @@ actor VidCatalog {
         of source: VidSource, isUrgent: Bool, throughput: Double?, isMetered: Bool
     ) async throws -> (variant: VidMedia.Variant, media: VidMedia) {
         let media = try await media(of: source, isUrgent: isUrgent)
-        if let chosen = choices[source], media.variants.contains(where: { $0.name == chosen.name }) {
-            // The same file, at the URLs of today.
-            return (media.variants.first { $0.name == chosen.name } ?? chosen, media)
+        let wish = Wish(source)
+        // The same file, at the URLs of today.
+        if let chosen = choices[wish], let today = media.variants.first(where: { $0.isSame(as: chosen.variant) }) {
+            return (today, media)
         }
         let offers = media.variants.map {
             StartupResolution.Offer(resolution: $0.resolution, codec: $0.codec, bitrate: $0.bitrate)
@@ -73,8 +81,11 @@ actor VidCatalog {
         let index = startup.choose(
             from: offers, asked: source.resolution, codec: source.codec, throughput: throughput, isMetered: isMetered)
         guard let index else { throw VidError.noVariant(vid: source.vid) }
-        if choices.count >= Self.capacity { choices = [:] }
-        choices[source] = media.variants[index]
+        count += 1
+        choices[wish] = (media.variants[index], count)
+        if choices.count > Self.capacity, let oldest = choices.min(by: { $0.value.age < $1.value.age }) {
+            choices[oldest.key] = nil
+        }
         return (media.variants[index], media)
     }
 
@@ -95,6 +106,9 @@ actor VidCatalog {
             loop.post { self.assumeIsolated { $0.giveUp(key, number) } }
         }
     }
+
+    /// A viewer waits for it now.
+    func hurry(_ source: VidSource) { flights[Key(source)]?.isUrgent = true }
 
     /// New URLs are asked for although the old ones have not expired, because a server refuses them.
     func forget(_ source: VidSource) { known[Key(source)] = nil }
@@ -121,19 +135,20 @@ actor VidCatalog {
     private func ask(_ key: Key, _ source: VidSource) async {
         let answer: Result<VidMedia, any Error>
         do {
-            let media = try await resolver.resolve(source, with: client)
+            var media = try await resolver.resolve(source, with: client)
+            media.variants.removeAll(where: \.urls.isEmpty)
             if media.vid != source.vid {
                 answer = .failure(VidError.otherVid(asked: source.vid, got: media.vid))
-            } else if media.variants.contains(where: { !$0.urls.isEmpty }) {
-                answer = .success(media)
             } else {
-                answer = .failure(VidError.noVariant(vid: source.vid))
+                answer = media.variants.isEmpty ? .failure(VidError.noVariant(vid: source.vid)) : .success(media)
             }
+        } catch is CancellationError where !Task.isCancelled {
+            answer = .failure(VidError.network(vid: source.vid, reason: "the resolver gave up"))
         } catch {
             answer = .failure(error)
         }
         if case .success(let media) = answer { remember(media, key) }
-        if case .failure(let error) = answer, error is CancellationError, flights[key]?.waiters.isEmpty == false {
+        if Task.isCancelled, case .failure = answer, flights[key]?.waiters.isEmpty == false {
             // It was cancelled when nobody waited any more, and somebody came before it had ended.
             flights[key]?.task = nil
             return startNext()

@@ -49,9 +49,14 @@ public struct VidMedia: Hashable, Sendable {
 }
 
 extension VidMedia.Variant {
+    /// Whether another answer means the same file.
+    func isSame(as other: VidMedia.Variant) -> Bool {
+        name == other.name && (fileID ?? md5) == (other.fileID ?? other.md5)
+    }
+
     /// The name of the file's bytes: by what the service calls the file, and by what it is.
     func cacheKey(of vid: String) -> CacheKey {
-        CacheKey(url: ["vid:", fileID ?? md5 ?? vid, resolution.rawValue, codec.rawValue].joined(separator: "/"))
+        CacheKey(digestOf: "vid", fileID ?? md5 ?? vid, resolution.rawValue, codec.rawValue)
     }
 }
 

@@ -161,7 +161,9 @@ public struct VolcengineVidResolver: VidResolver {
         variant.length = info.size?.positive
         variant.bitrate = info.bitrate?.positive.map { Int(clamping: $0) }
         // "0-1023" or "738-1234": where the index is; the head reaches to its end.
-        variant.headLength = info.indexRange?.split(separator: "-").last.flatMap { Int64($0) }.map { $0 + 1 }
+        variant.headLength = info.indexRange?.split(separator: "-").last.flatMap { Int64($0) }.flatMap {
+            (0..<1 << 30).contains($0) ? $0 + 1 : nil
+        }
         return variant
     }
 

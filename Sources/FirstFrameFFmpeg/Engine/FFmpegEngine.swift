@@ -188,9 +188,9 @@ actor FFmpegEngine: PlayerEngine {
     private func run() {
         guard !isSuspended, seek == nil else { return }
         if let first = heldVideo.take() { deliver(first) }
-        if let worker {
-            // The host's thread shows the frame first; decoding the next ones, not due yet, would take its core.
-            loop.schedule(at: loop.now.advanced(by: options.pacing == .clock ? Self.grace : .zero)) { worker.play() }
+        // The host's thread shows the frame first; decoding the next ones, not due yet, would take its core.
+        loop.schedule(at: loop.now.advanced(by: options.pacing == .clock ? Self.grace : .zero)) { [weak self] in
+            self?.assumeIsolated { $0.decodeOn() }
         }
         if options.pacing == .none {
             frames.channel.onRoom { [weak self] in self?.pumpSoon() }
@@ -205,6 +205,8 @@ actor FFmpegEngine: PlayerEngine {
             pump()
         }
     }
+
+    private func decodeOn() { if machine.state == .playing, !isSuspended { worker?.play() } }
 
     private nonisolated func pumpSoon() { loop.post { self.assumeIsolated { $0.pump() } } }
 

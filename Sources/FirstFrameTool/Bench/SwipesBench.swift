@@ -69,7 +69,7 @@ struct SwipesBench {
         try await withFeed(FeedScene.smallVideo.strategies) { page, runtime in
             _ = try await page.play(EntryID("\(first)"))
             try await Task.sleep(for: .seconds(2))
-            let before = await runtime.statistics()
+            let before = await traffic(page, runtime)
             for number in first + 1..<first + Self.flung {
                 Task { _ = try? await page.play(EntryID("\(number)")) }
                 try await Task.sleep(for: Self.flingStep)
@@ -77,11 +77,25 @@ struct SwipesBench {
             _ = try await page.play(target)
             let time = await page.currentMetrics?.timeToFirstFrame ?? .zero
             await page.clear()
-            let after = await runtime.statistics()
+            let after = await traffic(page, runtime)
             report.flingStopMs.append(time / .milliseconds(1))
-            report.flingFetched += after.bytesFetched - before.bytesFetched
-            report.flingUnplayed += after.bytesNeverPlayed - before.bytesNeverPlayed
+            for (old, new) in zip(before, after) {
+                let fetched = new.fetched - old.fetched
+                report.flingFetched += fetched
+                // A clip is fetched and read from its start on: what came last is what was not read.
+                report.flingUnplayed += min(fetched, new.unplayed)
+            }
         }
+    }
+
+    /// Bytes of each entry that have come, and those of them that nobody saw.
+    private func traffic(_ page: FeedPage, _ runtime: FeedRuntime) async -> [(fetched: Int64, unplayed: Int64)] {
+        var traffic: [(fetched: Int64, unplayed: Int64)] = []
+        for entry in await page.entries {
+            guard case .url(let source) = await page.source(of: entry) else { continue }
+            traffic.append(await runtime.loaders.traffic(of: source.resource.storageKey))
+        }
+        return traffic
     }
 
     private func coldOnce(_ target: EntryID, _ report: inout Report) async throws {

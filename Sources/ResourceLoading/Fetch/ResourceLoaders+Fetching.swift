@@ -27,6 +27,7 @@ extension ResourceLoaders {
         for id in plan.cancels { cancelFetch(loading, id) }
         for (id, priority) in plan.priorities.inOrder {
             loading.fetches[id]?.priority = priority
+            if priority == .current { loading.fetches[id]?.isExempt = true }
             if let exchange = loading.fetches[id]?.exchange { loop.spawn { await exchange.setPriority(priority) } }
         }
         for start in plan.starts { startWhenAllowed(loading, start) }
@@ -47,11 +48,7 @@ extension ResourceLoaders {
         let isBackground = start.priority < .current
         var range = start.range
         if isBackground {
-            guard !background.isSpent else {
-                // Whoever reads for the viewer goes on; others learn that nothing will come.
-                if !loading.readers.values.contains(where: { $0.priority == .current }) { fail(loading, .budgetSpent) }
-                return
-            }
+            guard !background.isSpent else { return refuse(loading) }
             if let due = background.limiter.due(at: now) { return pump(loading, at: due) }
             range = range.clamped(to: ByteRange(offset: range.lowerBound, saturatingLength: background.left))
             background.began(range.length, at: now)
@@ -63,7 +60,11 @@ extension ResourceLoaders {
     }
 
     private func pump(_ loading: LoadingResource, at due: Duration) {
-        guard loading.paceTimer == nil else { return }
+        if let timer = loading.paceTimer {
+            guard due < loading.paceDue else { return }
+            loop.cancel(timer)
+        }
+        loading.paceDue = due
         let key = loading.resource.storageKey
         loading.paceTimer = loop.schedule(at: LoopInstant(offset: due)) {
             self.assumeIsolated { loaders in
@@ -81,6 +82,7 @@ extension ResourceLoaders {
         if let starter { loading.readers[starter]?.segments += 1 }
         loading.fetches[id] = LoadingResource.Fetch(
             position: start.range.lowerBound, end: start.range.upperBound, priority: start.priority, starter: starter)
+        loading.fetches[id]?.isExempt = start.priority == .current
         loading.fetches[id]?.task = loop.spawn { await self.run(key, id) }
     }
 
@@ -184,7 +186,7 @@ extension ResourceLoaders {
             guard loading.fetches[id] != nil, let chunk = try await exchange.next() else { return }
             guard let fetch = loading.fetches[id] else { return }
             meter.received(Int64(chunk.count), at: loop.now.offset)
-            if fetch.priority < .current { spend(Int64(chunk.count)) }
+            if !fetch.isExempt { spend(Int64(chunk.count)) }
             let position = fetch.position
             let room = fetch.end - position
             let bytes = Int64(chunk.count) > room ? Array(chunk.prefix(Int(room))) : chunk

@@ -5,8 +5,6 @@ package import FeedVocabulary
 /// What the file told.
 package struct PrefetchReport: Hashable, Sendable {
     package var firstFrameEnd: Int64?
-    /// Bytes a second of its media.
-    package var mediaRate: Double?
     package init() {}
 }
 
@@ -64,7 +62,6 @@ extension ResourceLoaders {
         let (index, indexRange) = try await index(of: reader, head: first.length, wanted: &wanted)
         var report = PrefetchReport()
         report.firstFrameEnd = index?.firstFrameEnd
-        if let duration = index?.duration, let length = reader.length { report.mediaRate = Double(length) / duration }
         let end: Int64
         switch amount {
         case .bytes(let size): end = size
@@ -139,7 +136,10 @@ extension ResourceLoaders {
             self?.assumeIsolated { loaders in
                 guard let reader, !watch.isOver else { return }
                 let now = reader.available(in: 0..<Int64.max)
-                if now > bytes { return loaders.watchProgress(of: reader, watch, since: now) }
+                // Who is made to wait by us is no slow server.
+                if now > bytes || loaders.resources[key]?.paceTimer != nil {
+                    return loaders.watchProgress(of: reader, watch, since: now)
+                }
                 watch.isStalled = true
                 loaders.close(key, id)
             }

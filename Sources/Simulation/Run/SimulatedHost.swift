@@ -228,7 +228,7 @@ package actor SimulatedHost {
             try await page.browse(at: place == 0 ? nil : await entry(page, at: place))
         case .overlay(let page, let overlay): try await self.page(page).setOverlay(overlay)
         case .network(let kind): await runtime.setNetwork(kind)
-        case .limit(let limits): try await runtime.setLimits(limits, for: runtime.network)
+        case .limit(let limits): try await runtime.setLimits(limits, for: await runtime.network)
         case .suspend(let keeping): await runtime.suspend(keepingEngines: keeping)
         case .resume: await runtime.resume()
         case .cancelNewest: await cancelNewest()

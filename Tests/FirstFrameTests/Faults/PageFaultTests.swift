@@ -252,6 +252,7 @@ import Testing
                 #expect(world.engines.counts.playing == 0)
             }
             _ = try await a.play("0")
+            try await world.loop.sleep(for: .seconds(1))  // plays in such a hurry are a fling
             #expect(world.engines.counts.playing == 1)
         }
     }

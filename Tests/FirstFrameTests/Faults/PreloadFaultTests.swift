@@ -187,6 +187,54 @@ private func run(
             #expect(await page.currentMetrics?.entry == "4")
         }
     }
+    @Test("CONC-3: a host's own preload is told that the budget is spent, and does not wait for ever") func spent()
+        throws
+    {
+        try withPage([]) { world, page in
+            try await world.runtime.setLimits(NetworkLimits(byteBudget: 300_000), for: .unmetered)
+            let source = try #require(await page.source(of: "1"))
+            let reader = try await world.runtime.open(source, priority: .preload)
+            await #expect(throws: LoadError.budgetSpent) { for try await _ in reader.read() {} }
+            await #expect(throws: LoadError.budgetSpent) { for try await _ in reader.read(900_000..<950_000) {} }
+            // Beside one that plays it.
+            _ = try await page.play("1")
+            try await world.loop.sleep(for: .seconds(5))
+            let second = try await world.runtime.open(source, priority: .preload)
+            for try await _ in second.read() {}
+            // The same kind of network said again is no new budget.
+            await world.runtime.setNetwork(.unmetered)
+            await world.runtime.setNetwork(.metered)
+            await world.runtime.setNetwork(.unmetered)
+            let other = try #require(await page.source(of: "2"))
+            let third = try await world.runtime.open(other, priority: .preload)
+            await #expect(throws: LoadError.budgetSpent) { for try await _ in third.read() {} }
+            for reader in [reader, second, third] { await reader.close() }
+        }
+    }
+    @Test("a slow rate is no slow server: nothing counts as stalled") func slow() throws {
+        try withPage([.preload(.init(count: 1, size: 100_000))]) { world, page in
+            try await world.runtime.setLimits(NetworkLimits(bytesPerSecond: 4_000), for: .unmetered)
+            _ = try await page.play("0")
+            try await world.loop.sleep(for: .seconds(45))
+            #expect(await page.decisions.allSatisfy { $0.reason != .stalled })
+            #expect(await page.decisions.last { $0.entry == "1" }?.reason == .finished)
+        }
+    }
+    @Test("PRELOAD-3: a server without ranges is asked once for a head, whatever the pace") func withoutRanges() throws
+    {
+        try withPage([]) { world, page in
+            var resource = SimulatedNetwork.Resource(bytes: [UInt8](repeating: 3, count: 3_000_000))
+            resource.supportsRanges = false
+            await world.network.serve("http://simulated.test/whole.mp4", resource)
+            try await world.runtime.setLimits(NetworkLimits(bytesPerSecond: 300_000), for: .unmetered)
+            let other = try await world.runtime.makePage("B", strategies: [.preload(.init(count: 1, size: 500_000))])
+            try await world.runtime.enter(other)
+            try await other.setSources([FeedEntry(try URLSource(url: "http://simulated.test/whole.mp4"), id: "w")])
+            try await world.loop.sleep(for: .seconds(10))
+            #expect(await other.decisions.last?.reason == .finished)
+            #expect(await world.network.requests.filter { $0.url.hasSuffix("whole.mp4") }.count <= 3)
+        }
+    }
     @Test("a rate limit holds for strategies together, and not for the current entry") func rate() throws {
         try withPage([.preload(.init(count: 4, size: 500_000))]) { world, page in
             try await world.runtime.setLimits(NetworkLimits(bytesPerSecond: 50_000), for: .unmetered)

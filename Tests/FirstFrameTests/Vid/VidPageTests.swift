@@ -39,6 +39,22 @@ private final class Service: VidResolver {
     var asked: [String] { counts.withLock { $0.asked } }
 }
 
+/// Lists a file that cannot be had, or gives up.
+private final class OddResolver: VidResolver {
+    let givesUp = Lock(false)
+    let count = Lock(0)
+    func resolve(_ source: VidSource, with http: WebClient) async throws -> VidMedia {
+        count.withLock { $0 += 1 }
+        if givesUp.withLock({ $0 }) { throw CancellationError() }
+        return VidMedia(
+            vid: source.vid,
+            variants: [
+                .init(resolution: .p720, urls: []),
+                .init(resolution: .p480, urls: [MediaURL("http://simulated.test/a.mp4")]),
+            ])
+    }
+}
+
 /// Passes the world's service on, because the world needs a configuration before it has a loop.
 private final class Door: VidResolver {
     let service = Lock<Service?>(nil)
@@ -189,6 +205,38 @@ private func requests(_ world: SimulatedWorld, _ name: String) async -> Int {
             try await page.update(FeedEntry(try VidSource(vid: "v0", playAuthToken: "new")))
             _ = try await page.play("v0")
             #expect(await page.currentMetrics?.entry == "v0")
+        }
+    }
+    @Test("a variant without URLs is none, and a resolver that gives up is asked once") func odd() throws {
+        let odd = OddResolver()
+        let world = try SimulatedWorld(seed: 1) { $0.vidResolver = odd }
+        let ended: Void? = try world.loop.run {
+            let url = "http://simulated.test/a.mp4"
+            await world.network.serve(url, .init(bytes: [UInt8](repeating: 1, count: 100_000)))
+            let page = try await world.openPage("A", [try entry(0, .p720)], [])
+            _ = try await page.play("v0")
+            #expect(await page.currentMetrics?.variant == "480p h264")
+            odd.givesUp.withLock { $0 = true }
+            try await page.addSources([try entry(1)])
+            await #expect(throws: VidError.network(vid: "v1", reason: "the resolver gave up")) {
+                _ = try await page.play("v1")
+            }
+            #expect(odd.count.withLock { $0 } == 2)
+            await world.runtime.shutdown()
+        }
+        #expect(ended != nil, "it hangs")
+    }
+    @Test("new tokens for the same ids don't change what was chosen") func tokens() throws {
+        try withVids { world, service in
+            let page = try await world.openPage("A", try (0..<3).map { try entry($0) }, [.preload])
+            _ = try await page.play("v0")
+            try await world.loop.sleep(for: .seconds(6))
+            await world.runtime.setNetwork(.metered)
+            try await page.setSources(
+                try (0..<3).map { FeedEntry(try VidSource(vid: "v\($0)", playAuthToken: "new\($0)")) })
+            _ = try await page.play("v1")
+            #expect(await page.currentMetrics?.variant == "720p h264")
+            #expect(await page.currentMetrics?.servedAs == .preloaded)
         }
     }
     @Test("CONC-3, PAGE-6: a page that is left while ids are asked for is cleared at once") func leaving() throws {

@@ -106,6 +106,14 @@ import Testing
         await #expect(throws: error) { _ = try await service.resolve(source()) }
     }
 
+    @Test("absurd numbers of the service are no trap") func absurd() async throws {
+        let answer = PlayInfoService.answer(
+            vid: "v1", [.init(definition: "480p", size: .max, bitrate: .max, url: "http://cdn.test/a.mp4")]
+        ).replacing("738-1105", with: "0-9223372036854775807").replacing("12.5", with: "1e300")
+        let service = try PlayInfoService { _ in (200, answer) }
+        let media = try await service.resolve(source())
+        #expect(media.variants.first?.headLength == nil)
+    }
     @Test("a service that is down is an error of the network, without the token") func down() async throws {
         let service = try PlayInfoService { _ in (200, "") }
         service.server.stop()
