@@ -112,7 +112,9 @@ final class LoadingResource {
             let segment = min(grown, bound ?? .max)
             let readAhead = usesMemory ? min(reader.readAhead, Int64(MemoryBytes.capacity / 2)) : reader.readAhead
             let places = awaited.isEmpty && readAhead > 0 ? [reader.position] : awaited
-            let length = awaited.isEmpty ? readAhead : max(Self.smallestDemand, readAhead)
+            // Who asked for a part needs little beyond it.
+            let least = reader.wanted.isEmpty ? Self.smallestDemand : Self.smallestDemand / 4
+            let length = awaited.isEmpty ? readAhead : max(least, readAhead)
             for place in places {
                 let window = ByteRange(offset: place, saturatingLength: length)
                 demands.append(.init(ranges: [window], priority: reader.priority, segment: segment))

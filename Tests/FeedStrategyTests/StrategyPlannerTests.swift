@@ -189,8 +189,8 @@ private struct PlannerRun {
         #expect(during.preload.starts.isEmpty && during.preRender.opens == nil)
         let after = planner.plan(list(playing: "b"), playing(at: 1.5))
         #expect(after.preRender.opens?.entry == "c" && after.preload.starts.map(\.entry) == ["c", "d"])
-        #expect(planner.firstReadAhead(most: 1_000_000, at: .seconds(1.4)) == AutomaticPolicy.usualFirstFrame)
-        #expect(planner.firstReadAhead(most: 1_000_000, at: .seconds(1.5)) == 1_000_000)
+        #expect(planner.headOfFling(at: .seconds(1.4)) == AutomaticPolicy.usualFirstFrame)
+        #expect(planner.headOfFling(at: .seconds(1.5)) == nil)
     }
     @Test("one engine is for what plays, and those ahead come before those behind") func engines() {
         let planner = planner(ahead: 2, behind: 1)

@@ -6,7 +6,7 @@ package struct Motion: Hashable, Sendable {
     package static let hurry = Duration.seconds(2)
     /// Two selections within this time are a fling: the viewer looks at nothing of what passes.
     package static let fling = Duration.milliseconds(700)
-    /// A viewer who stays this long after a fling has arrived.
+    /// A viewer who stays this long has arrived.
     package static let settling = Duration.milliseconds(300)
     private static let dwellsKept = 8
 
@@ -42,6 +42,12 @@ package struct Motion: Hashable, Sendable {
     package func isHurried(at now: Duration) -> Bool { isWithin(Self.hurry, at: now, resting: Self.hurry) }
     /// Whether nothing should be fetched but what is looked at.
     package func isFlinging(at now: Duration) -> Bool { isWithin(Self.fling, at: now, resting: Self.settling) }
+
+    /// How long until the viewer has stayed long enough to have arrived; `nil` when that is so.
+    package func untilArrived(at now: Duration) -> Duration? {
+        guard let last = selections.last, now - last < Self.settling else { return nil }
+        return last + Self.settling - now
+    }
 
     /// When the viewer will be slower than now, without another selection; `nil` for one who is in no hurry.
     package func calm(after now: Duration) -> Duration? {

@@ -211,9 +211,9 @@ package struct StrategyPlanner: Hashable, Sendable {
         return .seconds(seconds, fallback: min(largest, known ?? configuration.size), largest: largest)
     }
 
-    /// What a play reads ahead before its first frame is shown: of a viewer who flings through the list, that frame and
-    /// no more.
-    package func firstReadAhead(most: Int64, at now: Duration) -> Int64 {
-        motion.isFlinging(at: now) ? min(most, firstFrames.usual ?? AutomaticPolicy.usualFirstFrame) : most
+    /// Bytes of the head that a play fetches of a viewer who flings through the list: the first frame and no more. `nil`
+    /// for a viewer who will stay, and for whom everything is read ahead.
+    package func headOfFling(at now: Duration) -> Int64? {
+        motion.isFlinging(at: now) ? firstFrames.usual ?? AutomaticPolicy.usualFirstFrame : nil
     }
 }

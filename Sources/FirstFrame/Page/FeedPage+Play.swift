@@ -33,6 +33,9 @@ extension FeedPage {
         var metrics: PlayMetrics
     }
 
+    /// What is buffered of an entry that waits until the viewer has arrived.
+    private static var enoughToArrive: Duration { .milliseconds(800) }
+
     /// Servers declare lengths that no file has; bytes a second.
     private static var highestMediaRate: Double { 1e9 }
 
@@ -90,8 +93,9 @@ extension FeedPage {
                 playOpening = opening
             case .none:
                 playOpening = beginOpening(
-                    Opening(entry: entry, priority: .current, readAhead: firstReadAhead, play: number), source,
-                    options ?? engineOptions)
+                    Opening(
+                        entry: entry, priority: .current, readAhead: firstReadAhead, head: headOfFling, play: number),
+                    source, options ?? engineOptions)
             }
             if let opening = playOpening { try await finishOpening(opening, openings[opening]?.task) }
             return try await begin(number, source, metrics, calledAt)
@@ -142,10 +146,8 @@ extension FeedPage {
         return spare.clip
     }
 
-    private var firstReadAhead: Int64 {
-        let most = runtime.configuration.readAhead
-        return planner?.firstReadAhead(most: most, at: loop.now.offset) ?? most
-    }
+    private var headOfFling: Int64? { planner?.headOfFling(at: loop.now.offset) }
+    private var firstReadAhead: Int64 { headOfFling == nil ? runtime.configuration.readAhead : 0 }
 
     /// Waits for an opening that belongs to a play. The host's cancellation, or a newer play, ends it.
     ///
@@ -246,6 +248,14 @@ extension FeedPage {
     /// What is on screen reads ahead, before everything else.
     func supply(_ clip: OpenedClip) async {
         guard shows(clip) else { return }
+        if let wait = planner?.motion.untilArrived(at: loop.now.offset) {
+            // Whoever is still on the way gets nothing that is not needed yet.
+            let status = await clip.engine.status()
+            guard shows(clip) else { return }
+            if status.bufferedAhead >= Self.enoughToArrive || status.isComplete {
+                return watch(after: wait) { await $0.supply(clip) }
+            }
+        }
         await clip.reader.setPriority(.current)
         guard shows(clip) else { return }
         await clip.reader.setReadAhead(runtime.configuration.readAhead)

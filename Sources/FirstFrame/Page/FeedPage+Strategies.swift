@@ -19,6 +19,8 @@ extension FeedPage {
         var reader: ByteReader?
         var priority: LoadPriority
         var readAhead: Int64
+        /// Bytes of the head that are fetched whatever is read.
+        var head: Int64?
         /// Those who wait for the end of the opening, with a deadline, by number.
         var waiters: [Int: CheckedContinuation<Void, Never>] = [:]
         /// Of the spare place, until a play takes the opening over.
@@ -357,6 +359,7 @@ extension FeedPage {
             let reader = try await runtime.loaders.open(
                 file.resource, priority: asked.priority, readAhead: asked.readAhead)
             openings[number]?.reader = reader
+            if let head = asked.head { await reader.want([0..<head]) }
             if let now = openings[number], now.priority != asked.priority {  // a play has taken it meanwhile
                 await reader.setPriority(now.priority)
                 await reader.setReadAhead(now.readAhead)

@@ -56,7 +56,8 @@ struct SwipesBench {
             try await flingOnce(fling, to: target, &report)
             try await coldOnce(target, &report)
         }
-        report.flingToCold = Self.median(report.flingStopMs) / max(0.001, Self.median(report.coldMs))
+        // Of the same clip each: clips are not alike.
+        report.flingToCold = Self.median(zip(report.flingStopMs, report.coldMs).map { $0 / max(0.001, $1) })
         report.flingWasteShare = Double(report.flingUnplayed) / Double(max(1, report.flingFetched))
         console.say(
             "  where it stops: median \(Self.median(report.flingStopMs).shown) ms, cold "
