@@ -37,7 +37,10 @@ let package = Package(
         .systemLibrary(
             name: "CFFmpeg", pkgConfig: "libavformat",
             providers: [
-                .apt(["libavformat-dev", "libavcodec-dev", "libavutil-dev", "libswscale-dev", "libswresample-dev"])
+                .apt([
+                    "libavformat-dev", "libavcodec-dev", "libavfilter-dev", "libavutil-dev", "libswscale-dev",
+                    "libswresample-dev",
+                ])
             ]),
         // Floor 1: words and the loop.
         room("FeedVocabulary", []),
@@ -79,6 +82,10 @@ let package = Package(
         .executableTarget(
             name: "webdav-audio", dependencies: ["FirstFrame", "FirstFrameFFmpeg"], path: "Examples/WebDAVAudio",
             swiftSettings: strict),
+        // The yardstick of `firstframe bench start`: the same work without this package.
+        .executableTarget(
+            name: "bare-start", dependencies: ["CFFmpeg"], path: "Tests/Bench/BareStart",
+            linkerSettings: ["avformat", "avcodec", "avutil"].map { .linkedLibrary($0) }),
         // Tests, a target a room, and the servers and worlds that they share.
         .target(
             name: "TestSupport",
@@ -97,7 +104,9 @@ let package = Package(
                 "Simulation", "TestSupport",
             ]),
         tests("OriginTests", ["Origin", "HTTPTransport", "EventLoop", "FeedVocabulary"]),
-        tests("FirstFrameFFmpegTests", ["FirstFrame", "FirstFrameFFmpeg", "Origin", "EventLoop", "TestSupport"]),
+        tests(
+            "FirstFrameFFmpegTests",
+            ["FirstFrame", "FirstFrameFFmpeg", "Playback", "Origin", "EventLoop", "TestSupport"]),
         tests(
             "FirstFrameTests",
             [

@@ -9,7 +9,9 @@ import Foundation
           firstframe demo                 the demo: two tabs over a slow network, with and without the strategies
               --clips DIR                   where its clips are made once (default: the user's cache directory)
           firstframe run SCRIPT           a script of pages, sources and steps (JSON5; see Examples/two-tabs.json5)
-          firstframe play URL...          plays each URL to its end
+          firstframe play URL...          plays each URL or file to its end; on a terminal with a status line
+              --start SECONDS               begins there, exact to the frame
+              --loop N                      N times more, without a gap
               --snapshot FILE               writes the first frame of the last URL as PNG
           firstframe origin DIR           serves a folder on loopback over a shaped network, until interrupted
               --port N                      port (default: a free one)
@@ -39,6 +41,9 @@ import Foundation
           firstframe bench scale          what pages, entries and switches cost as they become many
           firstframe bench swipes         viewers who swipe every 3 s, and who fling through ten clips in 2 s
               --clips DIR                   as for the demo
+          firstframe bench start          first frames of each clip of a folder, cold, preloaded and pre-rendered, at four
+                                          networks, beside the network's limit and a bare program on libavformat
+              --clips DIR                   the folder (default: the demo's clips)
           firstframe help, firstframe version
 
         everywhere:
@@ -79,7 +84,7 @@ import Foundation
                 let arguments = try Arguments(rest, options: ["cache"], flags: ["json"])
                 return try await RunCommand(console: console).run(arguments)
             case "play":
-                let arguments = try Arguments(rest, options: ["cache", "snapshot"], flags: ["json"])
+                let arguments = try Arguments(rest, options: ["cache", "snapshot", "start", "loop"], flags: ["json"])
                 return try await PlayCommand(console: console).run(arguments)
             case "origin":
                 let arguments = try Arguments(rest, options: ["port", "rtt", "mbit"], flags: ["json"])

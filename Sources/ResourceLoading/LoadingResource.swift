@@ -67,6 +67,10 @@ final class LoadingResource {
     /// When a request that was held back may begin.
     var paceTimer: LoopTimer?
     var paceDue = Duration.zero
+    /// Where the index of the file lies, when that is at its end, as its first bytes told.
+    var indexAtEnd: ByteRange?
+    /// Whether the first bytes have been looked at.
+    var isHeadSeen = false
     /// Bytes of one request that serves no current entry; see ``BackgroundTraffic``.
     var backgroundSegment: Int64?
     /// The final error of the last attempt; cleared by the next explicit demand.
@@ -118,6 +122,10 @@ final class LoadingResource {
             for place in places {
                 let window = ByteRange(offset: place, saturatingLength: length)
                 demands.append(.init(ranges: [window], priority: reader.priority, segment: segment))
+            }
+            // Whoever plays from the start asks for the index next: it is fetched while the first bytes come.
+            if let indexAtEnd, reader.priority == .current, reader.readAhead > 0 {
+                demands.append(.init(ranges: [indexAtEnd], priority: reader.priority, segment: .max))
             }
             if !reader.wanted.isEmpty {
                 demands.append(.init(ranges: reader.wanted, priority: reader.priority, segment: bound ?? .max))

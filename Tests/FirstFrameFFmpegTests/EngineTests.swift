@@ -3,6 +3,7 @@ import FirstFrame
 import FirstFrameFFmpeg
 import Foundation
 import Origin
+import Playback
 import Testing
 
 private func allFrames() -> EngineOptions {
@@ -120,13 +121,43 @@ private func allFrames() -> EngineOptions {
     }
 
     @Test("after shutdown no thread of the runtime remains") func threads() async throws {
-        try await withPage(["first.mp4", "last.mp4"], strategies: [.preload, .preRender]) { page, _, _ in
-            _ = try await page.play("first.mp4")
+        // In a process of its own: others play at the same time.
+        await #expect(processExitsWith: .success) {
+            let folder = FileManager.default.temporaryDirectory.path + "/ff-threads-\(getpid())"
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+            func number(_ value: Int, _ bytes: Int) -> [UInt8] {
+                (0..<bytes).map { UInt8(truncatingIfNeeded: value >> ($0 * 8)) }
+            }
+            let rate = 8_000
+            let format =
+                number(1, 2) + number(1, 2) + number(rate, 4) + number(rate * 2, 4) + number(2, 2) + number(16, 2)
+            let head = Array("WAVEfmt ".utf8) + number(16, 4) + format + Array("data".utf8) + number(rate * 8, 4)
+            let sound =
+                Array("RIFF".utf8) + number(head.count + rate * 8, 4) + head + [UInt8](repeating: 0, count: rate * 8)
+            try Data(sound).write(to: URL(filePath: folder + "/silence.wav"))
+            var configuration = RuntimeConfiguration()
+            configuration.cacheDirectory = folder + "/cache"
+            let runtime = try await FeedRuntime.start(engines: FFmpegEngines(), configuration: configuration)
+            let page = try await runtime.makePage("threads", strategies: [.preRender])
+            try await runtime.enter(page)
+            let source = try FileSource(path: folder + "/silence.wav")
+            try await page.setSources([FeedEntry(source, id: "1"), FeedEntry(source, id: "2")])
+            _ = try await page.play("1")
             try await Task.sleep(for: .milliseconds(300))
+            func decoders() throws -> Int {
+                let tasks = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")
+                return tasks.count { task in
+                    (try? String(contentsOfFile: "/proc/self/task/\(task)/comm", encoding: .utf8))?
+                        .hasPrefix("ff-decode") == true
+                }
+            }
+            let during = try decoders()
+            precondition(during > 0, "nothing was there to remain")
+            await runtime.shutdown()
+            try FileManager.default.removeItem(atPath: folder)
+            let after = try decoders()
+            precondition(after == 0, "decode threads are left after the shutdown")
         }
-        let tasks = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")
-        let names = tasks.compactMap { try? String(contentsOfFile: "/proc/self/task/\($0)/comm", encoding: .utf8) }
-        #expect(!names.contains { $0.hasPrefix("ff-decode") })
     }
 
     // MARK: Seeking
@@ -308,5 +339,131 @@ private func allFrames() -> EngineOptions {
         await origin.stop()
         loop.stop()
         try? FileManager.default.removeItem(atPath: cache)
+    }
+}
+
+@Suite("Loops and volume", .serialized) struct LoopTests {
+    @Test(
+        "PRELOAD-8: a list of one loops without a gap, its strategies on; the next pass begins where the last one ends")
+    func loop() async throws {
+        var options = allFrames()
+        options.loops = true
+        try await withPage(["first.mp4"], strategies: FeedScene.smallVideo.strategies, options: options) { page, _, _ in
+            let engine = try await page.play("first.mp4")
+            var frames: [VideoFrame] = []
+            for await frame in engine.frames {
+                frames.append(frame)
+                if frames.count == 150 { break }
+            }
+            let times = frames.map(\.presentationTime)
+            #expect(times == times.sorted() && Set(times).count == 150)
+            // 60 frames a pass; the sound is a little longer than the pictures, and nothing of it is cut off.
+            for pass in 1..<2 {
+                let (last, first) = (frames[60 * pass - 1], frames[60 * pass])
+                let gap = first.presentationTime - (last.presentationTime + last.duration)
+                #expect(gap >= .zero && gap < .milliseconds(100))
+                let isSame = frames[0].packedBytes() == first.packedBytes()
+                #expect(isSame)
+            }
+            #expect(await engine.status().completedLoops >= 0)
+            await engine.setLooping(false)
+            var rest = 0
+            for await _ in engine.frames { rest += 1 }
+            #expect(rest <= 90, "it ends with the pass that has begun")
+        }
+    }
+    @Test("with a clock, positions are those in the media, and the passes are counted") func positions() async throws {
+        var options = EngineOptions()
+        options.loops = true
+        try await withPage(["silent.mp4"], options: options) { page, _, _ in
+            let engine = try await page.play("silent.mp4")
+            while await engine.status().completedLoops < 1 { try await Task.sleep(for: .milliseconds(20)) }
+            #expect(await engine.status().position < .seconds(1))
+            try await engine.seek(to: .seconds(1))
+            #expect(await engine.status().position >= .seconds(1))
+            try await engine.pause()
+        }
+    }
+    @Test("sound is as loud as it is set, and silent at 0") func volume() async throws {
+        var options = allFrames()
+        options.audio = .host
+        func loudest(_ volume: Float) async throws -> Float {
+            var options = options
+            options.volume = volume
+            let found = Lock(Float(0))
+            try await withPage(["sound.m4a"], options: options) { page, _, _ in
+                let engine = try await page.play("sound.m4a")
+                for await buffer in engine.audio {
+                    let loudest = buffer.samples.map { abs($0) }.max() ?? 0
+                    found.withLock { $0 = max($0, loudest) }
+                }
+            }
+            return found.withLock { $0 }
+        }
+        let (whole, half, none) = (try await loudest(1), try await loudest(0.5), try await loudest(0))
+        #expect(whole > 0.05 && abs(half - whole / 2) < 0.001 && none == 0)
+    }
+}
+
+@Suite("Rate", .serialized) struct RateTests {
+    /// Crossings of zero from below, a second of sound: twice as many is an octave higher.
+    private func pitch(_ samples: [Float], channels: Int, rate: Int) -> Double {
+        let first = stride(from: 0, to: samples.count, by: channels).map { samples[$0] }
+        let crossings = zip(first, first.dropFirst()).count { $0 < 0 && $1 >= 0 }
+        return Double(crossings) / (Double(first.count) / Double(rate))
+    }
+    @Test(
+        "sound takes its time divided by the rate, at the same pitch, and times are those of the media",
+        arguments: [0.25, 0.5, 2, 4])
+    func sound(rate: Double) async throws {
+        var options = allFrames()
+        (options.audio, options.rate) = (.host, rate)
+        try await withPage(["sound.m4a"], options: options) { page, _, _ in
+            var (samples, end, channels, sampleRate) = ([Float](), Duration.zero, 1, 1)
+            for await buffer in try await page.play("sound.m4a").audio {
+                samples += buffer.samples
+                #expect(abs((buffer.presentationTime - end) / .milliseconds(1)) < 30)
+                end = buffer.presentationTime + buffer.duration
+                (channels, sampleRate) = (buffer.channelCount, buffer.sampleRate)
+            }
+            let seconds = Double(samples.count / channels) / Double(sampleRate)
+            #expect(abs(seconds - 2 / rate) < 0.15, "\(seconds) s")
+            #expect(abs(end / .seconds(1) - 2) < 0.3)
+            #expect(abs(pitch(samples, channels: channels, rate: sampleRate) - 440) < 15)
+        }
+    }
+    @Test("a rate outside its range is clamped, and one that changes goes on from where it is") func change()
+        async throws
+    {
+        var options = EngineOptions()
+        (options.rate, options.audio) = (.infinity, .host)
+        try await withPage(["first.mp4"], options: options) { page, _, _ in
+            let engine = try await page.play("first.mp4")
+            await engine.setRate(0.1)  // 0.25
+            let start = await engine.status().position
+            try await Task.sleep(for: .milliseconds(400))
+            let moved = await engine.status().position - start
+            #expect(moved < .milliseconds(400), "it is slower than usual")
+            await engine.setRate(9)  // 4
+            for await event in engine.events where event == .ended { break }
+            #expect(await engine.status().position > .seconds(1.5))
+        }
+    }
+}
+
+@Suite("Playback clock") struct PlaybackClockTests {
+    @Test("a rate counts from when it is set, and nothing jumps") func rates() {
+        func at(_ milliseconds: Int) -> LoopInstant { LoopInstant(offset: .milliseconds(milliseconds)) }
+        var clock = PlaybackClock(at: .seconds(1), rate: 2)
+        clock.start(at: at(0))
+        #expect(clock.position(at: at(1_000)) == .seconds(3))
+        #expect(clock.instant(of: .seconds(5)) == at(2_000))
+        clock.setRate(0.5, at: at(1_000))
+        #expect(clock.position(at: at(1_000)) == .seconds(3))
+        #expect(clock.position(at: at(2_000)) == .seconds(3.5))
+        #expect(clock.instant(of: .seconds(4)) == at(3_000))
+        clock.stop(at: at(2_000))
+        clock.setRate(4, at: at(9_000))
+        #expect(clock.position(at: at(9_000)) == .seconds(3.5) && clock.instant(of: .seconds(4)) == nil)
     }
 }

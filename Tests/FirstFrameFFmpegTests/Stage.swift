@@ -42,7 +42,19 @@ actor Stage {
                 "testsrc=size=320x240:rate=25:duration=1", "-filter_complex", "[0][1]concat=n=2", "-c:v", "libx264",
                 "-pix_fmt", "yuv420p", "-movflags", "+faststart", "\(path)/dark.mp4",
             ])
+        try ffmpeg(sound + ["-c:a", "libmp3lame", "-id3v2_version", "0", "\(path)/plain.mp3"])
+        // A tag of 3 MB, as pictures make it: its size is written in four times seven bits.
+        let tag =
+            [0x49, 0x44, 0x33, 3, 0, 0]
+            + [3_000_000 >> 21, 3_000_000 >> 14, 3_000_000 >> 7, 3_000_000].map { $0 & 0x7F }
+        let sounds = try Data(contentsOf: URL(filePath: path + "/plain.mp3"))
+        try (Data(tag.map { UInt8($0) }) + Data(count: 3_000_000) + sounds).write(
+            to: URL(filePath: path + "/tagged.mp3"))
         try ffmpeg(["-f", "lavfi", "-i", "testsrc2=size=64x48:rate=1", "-frames:v", "1", "\(path)/cover.png"])
+        try ffmpeg([
+            "-i", "\(path)/plain.mp3", "-i", "\(path)/cover.png", "-map", "0:a", "-map", "1:v", "-c", "copy",
+            "-disposition:v:0", "attached_pic", "-id3v2_version", "3", "\(path)/covered.mp3",
+        ])
         let whole = try Data(contentsOf: URL(filePath: path + "/first.mp4"))
         try whole.prefix(whole.count / 2).write(to: URL(filePath: path + "/truncated.mp4"))
         try whole.prefix(600).write(to: URL(filePath: path + "/stump.mp4"))

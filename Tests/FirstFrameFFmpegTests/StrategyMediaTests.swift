@@ -1,3 +1,4 @@
+import EventLoop
 import FirstFrame
 import FirstFrameFFmpeg
 import Foundation
@@ -119,6 +120,34 @@ import Testing
             let keys = try ["/a #1", "/a #2", "/a ?sig=1"].map { try URLSource.dropbox(path: $0).cacheKey }
             #expect(Set(keys).count == 3)
         }
+    }
+    @Test("the picture of a sound file is its cover, and never its video") func soundCover() async throws {
+        try await withPage(["covered.mp3", "plain.mp3"]) { page, _, _ in
+            let cover = try await page.coverImage(for: "covered.mp3")
+            #expect(cover.width == 64 && cover.height == 48)
+            _ = try await page.play("covered.mp3")
+            #expect(await page.currentMetrics?.media.videoCodec == nil)
+            await #expect(throws: PlaybackError.self) { _ = try await page.coverImage(for: "plain.mp3") }
+        }
+    }
+    @Test("MEDIA-5: a large tag before the sound is jumped over, and changes nothing else") func tag() async throws {
+        var options = EngineOptions()
+        (options.pacing, options.audio) = (.none, .host)
+        func sound(of name: String) async throws -> (samples: Int, fetchedAtStart: Int64) {
+            let found = Lock((samples: 0, fetchedAtStart: Int64(0)))
+            try await withPage([name], options: options) { page, runtime, _ in
+                let engine = try await page.play(EntryID(name))
+                let fetched = await runtime.statistics().bytesFetched
+                var samples = 0
+                for await buffer in engine.audio { samples += buffer.frameCount }
+                let all = samples
+                found.withLock { $0 = (all, fetched) }
+            }
+            return found.withLock { $0 }
+        }
+        let (plain, tagged) = (try await sound(of: "plain.mp3"), try await sound(of: "tagged.mp3"))
+        #expect(plain.samples == tagged.samples && plain.samples > 80_000)
+        #expect(tagged.fetchedAtStart < 1_000_000, "\(tagged.fetchedAtStart) bytes of a file of more than 3 MB")
     }
     private func isPreloaded(_ entry: EntryID, _ page: FeedPage) async -> Bool {
         await page.decisions.contains { $0.entry == entry && $0.kind == .stopped && $0.reason == .finished }

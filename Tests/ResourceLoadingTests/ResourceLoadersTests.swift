@@ -163,6 +163,35 @@ private struct World {
         }
     }
 
+    @Test("MEDIA-1: an index at the end is asked for as soon as the first bytes tell of it, with one request")
+    func indexAtEnd()
+        throws
+    {
+        let world = try World(seed: 10)
+        let url = "http://simulated.test/last.mp4"
+        func box(_ type: String, _ size: Int) -> [UInt8] {
+            [UInt8(size >> 24), UInt8(size >> 16 & 255), UInt8(size >> 8 & 255), UInt8(size & 255)] + Array(type.utf8)
+        }
+        let ftyp = box("ftyp", 16) + [UInt8](repeating: 0, count: 8)
+        let media = box("mdat", 900_000) + [UInt8](repeating: 7, count: 900_000 - 8)
+        let content = ftyp + media + box("moov", 20_000) + [UInt8](repeating: 0, count: 20_000 - 8)
+        try world.loop.run {
+            await world.network.serve(url, .init(bytes: content, validator: "\"1\""))
+            let resource = Resource(key: try CacheKey("last"), urls: [url])
+            let reader = try await world.loaders.open(resource, priority: .current, readAhead: 8_000_000)
+            let head = try await reader.read(at: 0, count: 64)
+            #expect(head.count == 64)
+            let ranges = await world.network.requestedRanges(of: url).map { $0 ?? 0..<0 }
+            #expect(ranges.count == 2 && ranges.last == 900_016..<920_016)
+            let before = await world.network.requests.count
+            let index = try await reader.read(at: 900_016, count: 20_000)
+            #expect(!index.isEmpty)
+            let more = await world.network.requestedRanges(of: url).dropFirst(before).compactMap { $0 }
+            #expect(more.allSatisfy { !$0.overlaps(900_016..<920_016) }, "each byte once")
+            await reader.close()
+        }
+    }
+
     @Test("cancelling one of two who wait ends only its own wait") func cancelOne() throws {
         let world = try World(seed: 9)
         try world.loop.run {

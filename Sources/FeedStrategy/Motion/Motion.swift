@@ -52,7 +52,7 @@ package struct Motion: Hashable, Sendable {
     /// When the viewer will be slower than now, without another selection; `nil` for one who is in no hurry.
     package func calm(after now: Duration) -> Duration? {
         guard let last = selections.last else { return nil }
-        if isFlinging(at: now) { return last + Self.settling }
+        if let wait = untilArrived(at: now) { return now + wait }
         return isHurried(at: now) ? last + Self.hurry : nil
     }
 

@@ -163,6 +163,8 @@ package struct StrategyPlanner: Hashable, Sendable {
         var order = PreloadMachine.Order(
             window: window.entries(of: list, direction: motion.direction, browsing: browsed), current: list.current,
             refusal: refusal)
+        // Heads of entries further on are for a viewer who has arrived.
+        if motion.untilArrived(at: surroundings.now) != nil, order.refusal == nil { order.refusal = .hurry }
         // Before the first play the entry that will be played comes first, alone.
         let isOpeningFirst =
             !surroundings.isPlaying && list.current == nil && preRender.ready.isEmpty && preRender.isOpening

@@ -248,17 +248,7 @@ extension FeedPage {
     /// What is on screen reads ahead, before everything else.
     func supply(_ clip: OpenedClip) async {
         guard shows(clip) else { return }
-        if let wait = planner?.motion.untilArrived(at: loop.now.offset) {
-            // Whoever is still on the way gets nothing that is not needed yet.
-            let status = await clip.engine.status()
-            guard shows(clip) else { return }
-            if status.bufferedAhead >= Self.enoughToArrive || status.isComplete {
-                return watch(after: wait) { await $0.supply(clip) }
-            }
-        }
         await clip.reader.setPriority(.current)
-        guard shows(clip) else { return }
-        await clip.reader.setReadAhead(runtime.configuration.readAhead)
         await look(clip)
     }
 
@@ -303,6 +293,12 @@ extension FeedPage {
         guard shows(clip) else { return }
         let status = await clip.engine.status()
         guard shows(clip) else { return }
+        // Whoever is still on the way gets nothing that is not needed yet.
+        let isOnTheWay = planner?.motion.untilArrived(at: loop.now.offset) != nil
+        if !isOnTheWay || status.bufferedAhead < Self.enoughToArrive {
+            await clip.reader.setReadAhead(runtime.configuration.readAhead)
+            guard shows(clip) else { return }
+        }
         current?.metrics.take(status)
         let seen = WatermarkGate.Playing(
             bufferedAhead: status.bufferedAhead, isComplete: status.isComplete, isFirstFrameShown: true,

@@ -22,6 +22,9 @@ final class DecodeSession {
     private let audioDecoder: Decoder?
     private let frames: FrameMaker
     private let sounds = SoundMaker()
+    /// Makes sound faster or slower; `nil` as long as that is not asked for.
+    private var tempo: TempoFilter?
+    private var tempoRate = 1.0
     private let rotation: Int
     private var videoPackets = PacketQueue()
     private var audioPackets = PacketQueue()
@@ -35,13 +38,18 @@ final class DecodeSession {
     private var discardsUntil: Duration?
     /// The last picture that was over by then: shown when none comes after it.
     private var lastDiscarded: VideoFrame?
+    /// When the present pass over the media began, in the time of all passes.
+    private(set) var passStart = Duration.zero
+    /// Where what the present pass has given ends.
+    private var passEnd = Duration.zero
 
     var hasVideo: Bool { videoDecoder != nil }
     var hasAudio: Bool { audioDecoder != nil }
 
-    init(_ input: MediaInput, options: EngineOptions) throws {
+    /// - Parameter takesCover: Whether a sound file's picture is wanted, and not its sound.
+    init(_ input: MediaInput, options: EngineOptions, takesCover: Bool = false) throws {
         (self.options, name) = (options, input.name)
-        demuxer = try Demuxer(input)
+        demuxer = try Demuxer(input, takesCover: takesCover)
         do throws(FFmpegError) {
             videoDecoder = try demuxer.video.map { stream throws(FFmpegError) in try Decoder(stream) }
             audioDecoder = try demuxer.audio.map { stream throws(FFmpegError) in try Decoder(stream) }
@@ -92,11 +100,24 @@ final class DecodeSession {
         return max(.zero, demuxer.time(first.pointee.pts, audio.pointee.time_base))
     }
 
+    /// Begins the next pass, whose times follow those of this one.
+    ///
+    /// - Returns: Whether there is one; media that give nothing would be read for ever.
+    func beginAgain() throws -> Bool {
+        guard passEnd > passStart else { return false }
+        let next = passEnd
+        try seek(to: .zero)
+        (passStart, passEnd) = (next, next)
+        return true
+    }
+
     /// Goes to the key frame before `time`, and shows nothing that is over by then.
     func seek(to time: Duration) throws {
+        (passStart, passEnd) = (.zero, .zero)
         videoDecoder?.flush()
         audioDecoder?.flush()
         (isVideoDraining, isAudioDraining, skipsFrameAt) = (false, false, nil)
+        tempo = nil
         (discardsUntil, lastDiscarded) = (time, nil)
         // Formats without an index (MPEG-TS) go somewhere near, and not to a key frame: then from further ahead.
         var margin = Duration.zero
@@ -147,10 +168,10 @@ final class DecodeSession {
                 return .progressed
             }
             lastDiscarded = nil
-            return .video(frame)
+            return .video(inPass(frame))
         }
         if isVideoDraining {
-            if let last = lastDiscarded.take() { return .video(last) }
+            if let last = lastDiscarded.take() { return .video(inPass(last)) }
             return .videoEnded
         }
         if let packet = videoPackets.first {
@@ -162,16 +183,26 @@ final class DecodeSession {
         return .progressed
     }
 
-    func audioStep() throws -> Step {
+    /// - Parameter rate: How much faster than usual the sound is to be played.
+    func audioStep(rate: Double) throws -> Step {
         guard let audioDecoder else { return .audioEnded }
+        if let buffer = tempo?.receive() { return .audio(inPass(buffer)) }
         let buffer = try audioDecoder.receive { frame -> AudioBuffer? in
             try sounds.make(frame, presentationTime: time(of: frame, audioDecoder))
         }
         if let buffer {
             guard let buffer, !isDiscarded(buffer.presentationTime, buffer.duration) else { return .progressed }
-            return .audio(buffer)
+            guard rate != 1, options.audio == .host else { return .audio(inPass(buffer)) }
+            if tempo?.fits(buffer) != true || tempoRate != rate {
+                (tempo, tempoRate) = (try TempoFilter(buffer, rate: rate), rate)
+            }
+            try tempo?.send(buffer)
+            return .progressed
         }
-        if isAudioDraining { return .audioEnded }
+        if isAudioDraining {
+            try tempo?.finish()
+            return tempo?.receive().map { .audio(inPass($0)) } ?? .audioEnded
+        }
         if let packet = audioPackets.first {
             if audioDecoder.send(packet) { audioPackets.removeFirst() }
         } else if try !readPacket() {
@@ -179,6 +210,17 @@ final class DecodeSession {
             _ = audioDecoder.send(nil)
         }
         return .progressed
+    }
+
+    private func inPass(_ frame: VideoFrame) -> VideoFrame {
+        let frame = frame.shifted(by: passStart)
+        passEnd = max(passEnd, frame.presentationTime + frame.duration)
+        return frame
+    }
+    private func inPass(_ buffer: AudioBuffer) -> AudioBuffer {
+        let buffer = buffer.shifted(by: passStart)
+        passEnd = max(passEnd, buffer.presentationTime + buffer.duration)
+        return buffer
     }
 
     /// Reads one packet into its queue; false at the end of the file.

@@ -28,13 +28,21 @@ final class DecodeWorker: Sendable {
         var seek: Duration?
         /// The place of the last seek has given nothing yet: it is decoded whether the engine plays or not.
         var isSeeking = false
+        var loops: Bool
+        var rate: Double
+        /// When the passes over the media began, the last two of them; and how many there were before the last.
+        var passes: [Duration] = [.zero]
+        var completedLoops = 0
+
+        /// Whether nothing more will come.
+        var isOver: Bool { isVideoDone && isAudioDone && (!loops || failure != nil) }
     }
 
     /// Frames decoded ahead: enough to ride over one slow frame, few enough to stay small (8 MB of 720p).
     private static let framesAhead = 6
     private static let soundAhead = Duration.seconds(1)
 
-    private let shared = Lock(Shared())
+    private let shared: Lock<Shared>
     private let input: MediaInput
     private let options: EngineOptions
     private let loop: any LoopExecutor
@@ -42,6 +50,7 @@ final class DecodeWorker: Sendable {
 
     init(_ input: MediaInput, options: EngineOptions, loop: any LoopExecutor) {
         (self.input, self.options, self.loop) = (input, options, loop)
+        shared = Lock(Shared(loops: options.loops, rate: options.rate))
     }
 
     /// Starts the thread.
@@ -66,12 +75,24 @@ final class DecodeWorker: Sendable {
     func join() { thread.withLock { $0.take() }?.join() }
 
     func play() { shared.withLockNotifying { $0.isPlaying = true } }
+    func setRate(_ rate: Double) { shared.withLock { $0.rate = rate } }
+    func setLooping(_ loops: Bool) { shared.withLockNotifying { $0.loops = loops } }
+
+    /// When the pass began in which `time` lies, and how many were before it.
+    func pass(at time: Duration) -> (start: Duration, completed: Int) {
+        shared.withLock { shared in
+            let later = shared.passes.count { $0 > time }
+            let start = shared.passes.last { $0 <= time } ?? shared.passes.first ?? .zero
+            return (start, max(0, shared.completedLoops - later))
+        }
+    }
 
     /// What was decoded is gone when it returns; what comes is of the new place. A newer seek takes the place of this one.
     func seek(to time: Duration) {
         shared.withLockNotifying { shared in
             (shared.video, shared.audio, shared.audioAhead) = ([], [], .zero)
             (shared.isVideoDone, shared.isAudioDone, shared.failure) = (false, false, nil)
+            shared.passes = [.zero]
             (shared.seek, shared.isSeeking) = (time, true)
             shared.isNoticeDue = true  // the last one may have come while nobody looked
             input.reader.nudge()  // it may wait for bytes of the old place
@@ -101,10 +122,12 @@ final class DecodeWorker: Sendable {
             return Front(
                 video: shared.video.first?.presentationTime,
                 nextVideo: shared.video.dropFirst().first?.presentationTime,
-                audio: shared.audio.first?.presentationTime, isVideoDone: shared.isVideoDone && shared.video.isEmpty,
-                isAudioDone: shared.isAudioDone && shared.audio.isEmpty, failure: shared.failure,
+                audio: shared.audio.first?.presentationTime,
+                isVideoDone: shared.isVideoDone && shared.video.isEmpty && (shared.isOver || !shared.loops),
+                isAudioDone: shared.isAudioDone && shared.audio.isEmpty && (shared.isOver || !shared.loops),
+                failure: shared.failure,
                 readOffset: shared.readOffset, queuedFrames: shared.video.count, isSeeking: shared.isSeeking,
-                isDecoded: shared.isVideoDone && shared.isAudioDone)
+                isDecoded: shared.isOver)
         }
     }
     func takeVideo() -> VideoFrame? {
@@ -149,6 +172,7 @@ final class DecodeWorker: Sendable {
     private enum Job {
         case stop
         case seek(Duration)
+        case beginAgain
         case work(video: Bool, audio: Bool)
     }
 
@@ -165,9 +189,10 @@ final class DecodeWorker: Sendable {
                     input.reader.calm()
                     return .seek(place)
                 }
-                guard shared.isPlaying || shared.isSeeking, !shared.isVideoDone || !shared.isAudioDone else {
-                    return nil
+                if shared.isVideoDone, shared.isAudioDone {
+                    return shared.loops && shared.failure == nil && shared.isPlaying ? .beginAgain : nil
                 }
+                guard shared.isPlaying || shared.isSeeking else { return nil }
                 if shared.video.count >= Self.framesAhead { shared.isFilling = false }
                 if shared.video.count <= Self.framesAhead / 2 { shared.isFilling = true }
                 let video = !shared.isVideoDone && shared.isFilling
@@ -178,9 +203,11 @@ final class DecodeWorker: Sendable {
                 switch job {
                 case .stop: return
                 case .seek(let place): try session.seek(to: place)
+                case .beginAgain: try beginAgain(session, decoded)
                 case .work(let video, let audio):
                     if video { accept(try session.videoStep(), session, decoded) }
-                    if audio { accept(try session.audioStep(), session, decoded) }
+                    let rate = shared.withLock { $0.rate }
+                    if audio { accept(try session.audioStep(rate: rate), session, decoded) }
                 }
             } catch {
                 let isFailure = shared.withLock { shared -> Bool in
@@ -192,6 +219,18 @@ final class DecodeWorker: Sendable {
                 if isFailure { loop.post(decoded) }
             }
         }
+    }
+
+    private func beginAgain(_ session: DecodeSession, _ decoded: @escaping @Sendable () -> Void) throws {
+        let isThere = try session.beginAgain()
+        shared.withLock { shared in
+            guard shared.seek == nil else { return }
+            guard isThere else { return shared.loops = false }  // nothing came of the whole pass
+            (shared.isVideoDone, shared.isAudioDone) = (!session.hasVideo, !session.hasAudio)
+            shared.passes = shared.passes.suffix(1) + [session.passStart]
+            shared.completedLoops += 1
+        }
+        loop.post(decoded)
     }
 
     private func accept(_ step: DecodeSession.Step, _ session: DecodeSession, _ decoded: @escaping @Sendable () -> Void)

@@ -10,7 +10,14 @@ final class Demuxer {
     private var io: UnsafeMutablePointer<AVIOContext>?
     private let reader: ByteReader
     private let name: String
+    /// Where the next read begins, in the file.
     private var offset: Int64 = 0
+    /// Where the file begins for libavformat: after a large tag, which it would read whole.
+    private var base: Int64 = 0
+    private var unprobedStart: Duration?
+    private var isFirstVideoAwaited = false
+    /// Whether a picture that belongs to a sound file counts as its video.
+    private let takesCover: Bool
     private(set) var loadError: LoadError?
     private(set) var video: UnsafeMutablePointer<AVStream>?
     private(set) var audio: UnsafeMutablePointer<AVStream>?
@@ -21,10 +28,11 @@ final class Demuxer {
     private static let probeBytes: Int64 = 1024 * 1024
     private static let probeMicroseconds: Int64 = 500_000
 
-    init(_ input: MediaInput) throws {
-        reader = input.reader
-        name = input.name
+    /// - Parameter takesCover: Whether a sound file's picture is wanted, and not its sound.
+    init(_ input: MediaInput, takesCover: Bool = false) throws {
+        (reader, name, self.takesCover) = (input.reader, input.name, takesCover)
         do {
+            if !takesCover { try skipTag() }
             try open()
         } catch {
             close()
@@ -63,8 +71,30 @@ final class Demuxer {
             chooseTracks()
         }
         guard video != nil || audio != nil else { throw loadError ?? PlaybackError.noPlayableTrack(name: name) }
+        findStart()
         for stream in streams where stream != video && stream != audio { stream.pointee.discard = AVDISCARD_ALL }
     }
+
+    /// An ID3v2 tag (id3.org, v2.4 §3.1) with a picture in it would be read to its end before the first sound.
+    private func skipTag() throws {
+        var head = [UInt8](repeating: 0, count: 10)
+        let count = try head.withUnsafeMutableBytes { target in
+            var count = 0
+            while count < target.count {
+                let got = try reader.readBlocking(
+                    at: Int64(count), into: UnsafeMutableRawBufferPointer(rebasing: target[count...]))
+                if got == 0 { break }
+                count += got
+            }
+            return count
+        }
+        guard count == 10, head[..<3].elementsEqual("ID3".utf8), head[6...].allSatisfy({ $0 < 0x80 }) else { return }
+        let size = head[6...].reduce(Int64(0)) { $0 << 7 | Int64($1) } + (head[5] & 0x10 == 0 ? 10 : 20)
+        guard size > Self.largestReadTag, reader.length.map({ size < $0 }) ?? true else { return }
+        (base, offset) = (size, size)
+    }
+    /// A tag of fewer bytes is read: the request for what follows it would take longer.
+    private static let largestReadTag: Int64 = 64 * 1024
 
     private func close() {
         if context != nil { avformat_close_input(&context) }
@@ -80,14 +110,15 @@ final class Demuxer {
     }
 
     private func chooseTracks() {
-        func first(_ kind: AVMediaType) -> UnsafeMutablePointer<AVStream>? {
+        func first(_ kind: AVMediaType, isCover: Bool = false) -> UnsafeMutablePointer<AVStream>? {
             streams.first { stream in
                 stream.pointee.codecpar.pointee.codec_type == kind
-                    && stream.pointee.disposition & AV_DISPOSITION_ATTACHED_PIC == 0  // a cover is not the video
+                    && (stream.pointee.disposition & AV_DISPOSITION_ATTACHED_PIC != 0) == isCover
                     && avcodec_find_decoder(stream.pointee.codecpar.pointee.codec_id) != nil
             }
         }
-        video = first(AVMEDIA_TYPE_VIDEO)
+        video = first(AVMEDIA_TYPE_VIDEO)  // a cover is not the video
+        if video == nil, takesCover { video = first(AVMEDIA_TYPE_VIDEO, isCover: true) }
         audio = first(AVMEDIA_TYPE_AUDIO)
     }
 
@@ -126,19 +157,19 @@ final class Demuxer {
     }
 
     private func seek(to target: Int64, whence: Int32) -> Int64 {
-        let length = reader.length
+        let length = reader.length.map { $0 - base }
         let destination: Int64? =
             switch whence & ~ff_seek_force {
             case ff_seek_size: length ?? -1
             case SEEK_SET: target
-            case SEEK_CUR: offset + target
+            case SEEK_CUR: offset - base + target
             case SEEK_END: length.map { $0 + target }
             default: nil
             }
         guard let destination else { return Int64(ff_error_invalid) }
         if whence & ~ff_seek_force == ff_seek_size { return destination }
-        guard destination >= 0 else { return Int64(ff_error_invalid) }
-        offset = destination
+        guard destination >= 0, destination <= Int64.max - base else { return Int64(ff_error_invalid) }
+        offset = base + destination
         return destination
     }
 
@@ -153,7 +184,10 @@ final class Demuxer {
     func read(_ packet: UnsafeMutablePointer<AVPacket>) throws -> Bool {
         guard let context else { return false }
         let code = av_read_frame(context, packet)
-        if code >= 0 { return true }
+        if code >= 0 {
+            note(packet)
+            return true
+        }
         if let loadError { throw loadError }
         if code == ff_error_eof { return false }
         throw FFmpegError(code: code, call: "av_read_frame")
@@ -173,8 +207,31 @@ final class Demuxer {
     /// The file's own time at which its media begins, as far as it tells; everybody else counts from there, as the
     /// `ffmpeg` command does.
     private var startTime: Duration {
-        guard let start = context?.pointee.start_time, start != ff_no_timestamp else { return .zero }
+        guard let start = context?.pointee.start_time, start != ff_no_timestamp else { return unprobedStart ?? .zero }
         return .microseconds(start)
+    }
+
+    /// The start of media that was not probed, as the tracks themselves tell it.
+    private func findStart() {
+        for stream in [video, audio].compactMap({ $0 }) {
+            if stream.pointee.start_time != ff_no_timestamp {
+                begins(at: duration(stream.pointee.start_time, stream.pointee.time_base))
+            } else if stream == audio, let first = samples(of: stream).first(where: { _ in true }) {
+                begins(at: duration(first.timestamp, stream.pointee.time_base))
+            } else {
+                isFirstVideoAwaited = stream == video
+            }
+        }
+    }
+    private func begins(at start: Duration) { unprobedStart = min(unprobedStart ?? start, start) }
+
+    /// A fragmented file's pictures begin where the first of them says.
+    private func note(_ packet: UnsafeMutablePointer<AVPacket>) {
+        guard isFirstVideoAwaited, let video, packet.pointee.stream_index == video.pointee.index else { return }
+        isFirstVideoAwaited = false
+        if packet.pointee.pts != ff_no_timestamp {
+            begins(at: duration(packet.pointee.pts, video.pointee.time_base))
+        }
     }
 
     /// A stamp of the file as media time, which begins at zero.

@@ -15,7 +15,7 @@ struct StillWork: Sendable {
 
     func run() throws -> VideoFrame {
         do {
-            let session = try DecodeSession(input, options: EngineOptions())
+            let session = try DecodeSession(input, options: EngineOptions(), takesCover: true)
             guard session.hasVideo else { throw PlaybackError.noPlayableTrack(name: input.name) }
             var first: VideoFrame?
             for _ in 0..<Self.mostFrames {

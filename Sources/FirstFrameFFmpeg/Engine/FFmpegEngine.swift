@@ -61,7 +61,8 @@ actor FFmpegEngine: PlayerEngine {
     func open(_ input: MediaInput, options: EngineOptions) async throws -> MediaDescription {
         try machine.open()
         (self.input, self.options) = (input, options)
-        let worker = DecodeWorker(input, options: options, loop: loop)
+        self.options.rate = Self.allowed(options.rate)
+        let worker = DecodeWorker(input, options: self.options, loop: loop)
         self.worker = worker
         do {
             let opened = try await withTaskCancellationHandler {
@@ -87,7 +88,7 @@ actor FFmpegEngine: PlayerEngine {
             try Task.checkCancellation()
             guard machine.opened() else { throw PlaybackError.stopped }
             (index, heldVideo) = (opened.index, opened.firstFrame)
-            clock = PlaybackClock(at: opened.startPosition)
+            clock = PlaybackClock(at: opened.startPosition, rate: self.options.rate)
             deliveredUntil = opened.startPosition
             return opened.description
         } catch {
@@ -219,11 +220,35 @@ actor FFmpegEngine: PlayerEngine {
         clock.stop(at: loop.now)
     }
 
+    func setLooping(_ loops: Bool) async {
+        options.loops = loops
+        worker?.setLooping(loops)
+    }
+    func setRate(_ rate: Double) async {
+        let rate = Self.allowed(rate)
+        guard rate != options.rate else { return }
+        options.rate = rate
+        clock.setRate(rate, at: loop.now)
+        worker?.setRate(rate)
+        // Sound that was made for the old rate is made anew from here.
+        if options.audio == .host, machine.state == .playing || machine.state == .paused {
+            loop.spawn { [weak self] in try? await self?.seek(to: self?.mediaPosition ?? .zero) }
+        } else {
+            pump()
+        }
+    }
+    private static func allowed(_ rate: Double) -> Double { rate.isFinite ? min(max(rate, 0.25), 4) : 1 }
+
+    func setVolume(_ volume: Float) async { options.volume = min(max(0, volume), 1) }
+
     func heldFrame() async -> VideoFrame? { heldVideo }
 
     func status() async -> EngineStatus {
         var status = EngineStatus()
-        status.position = min(clock.position(at: loop.now), index.duration ?? .seconds(Int64.max / 2))
+        let pass = worker?.pass(at: clock.position(at: loop.now))
+        status.position = min(
+            clock.position(at: loop.now) - (pass?.start ?? .zero), index.duration ?? .seconds(Int64.max / 2))
+        status.completedLoops = pass?.completed ?? 0
         status.isBufferedAheadExact = index.isExact
         status.isStalled = stallStart != nil
         status.stallCount = stallCount
@@ -235,6 +260,12 @@ actor FFmpegEngine: PlayerEngine {
             status.bufferedAhead = bufferedAhead(status.position)
         }
         return status
+    }
+
+    /// Where the clock is in the media, whatever pass it is.
+    private var mediaPosition: Duration {
+        let position = clock.position(at: loop.now)
+        return position - (worker?.pass(at: position).start ?? .zero)
     }
 
     private func bufferedAhead(_ position: Duration) -> Duration {
@@ -277,7 +308,7 @@ actor FFmpegEngine: PlayerEngine {
 
     private func deliver(_ buffer: AudioBuffer) {
         deliveredUntil = max(deliveredUntil, buffer.presentationTime + buffer.duration)
-        if options.audio == .host { audio.channel.send(buffer) }  // else the null output has played it
+        if options.audio == .host { audio.channel.send(buffer.shifted(volume: options.volume)) }  // else the null output has played it
     }
 
     /// Hands out what is due and sets the timer for what is next.
@@ -373,7 +404,7 @@ actor FFmpegEngine: PlayerEngine {
         guard let input else { return false }
         if input.reader.isComplete { return true }
         // Near the end there is less to come than is asked for elsewhere.
-        let position = clock.position(at: loop.now)
+        let position = mediaPosition
         let rest = index.duration.map { max(.zero, $0 - position) } ?? Self.resumeAhead
         return bufferedAhead(position) >= min(Self.resumeAhead, rest)
     }

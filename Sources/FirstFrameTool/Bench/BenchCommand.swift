@@ -3,7 +3,7 @@ import FirstFrameFFmpeg
 import Foundation
 import Origin
 
-/// `firstframe bench scale` and `firstframe bench swipes`.
+/// `firstframe bench scale`, `swipes` and `start`.
 struct BenchCommand {
     let console: Console
 
@@ -11,8 +11,22 @@ struct BenchCommand {
         switch arguments.values {
         case ["scale"]: return try await scale()
         case ["swipes"]: return try await swipes(arguments)
-        case _: throw UsageError(text: "bench takes one word: scale or swipes")
+        case ["start"]: return try await start(arguments)
+        case _: throw UsageError(text: "bench takes one word: scale, swipes or start")
         }
+    }
+
+    private func start(_ arguments: Arguments) async throws -> Int32 {
+        let folder = arguments["clips"] ?? DemoClips.defaultFolder
+        if arguments["clips"] == nil { try await DemoClips(console: console).make(in: folder) }
+        let kinds: Set = ["mp4", "mov", "m4v", "mkv", "webm"]
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder).sorted().filter {
+            kinds.contains(URL(filePath: $0).pathExtension)
+        }
+        guard !names.isEmpty else { throw UsageError(text: "\(folder) has no clips") }
+        let report = try await StartBench(console: console, folder: folder, names: names).run()
+        if console.isJSON { try console.json(report) }
+        return 0
     }
 
     private func swipes(_ arguments: Arguments) async throws -> Int32 {

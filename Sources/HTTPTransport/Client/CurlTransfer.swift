@@ -29,7 +29,7 @@ final class CurlTransfer {
     private var headWaiter: CheckedContinuation<HTTPResponseHead, any Error>?
     private var bodyWaiter: CheckedContinuation<[UInt8]?, any Error>?
     private var headerList: UnsafeMutablePointer<curl_slist>?
-    private let origin: WebOrigin
+    let origin: WebOrigin
     private let login: HTTPLogin?
     private let handles: LoginHandles
 

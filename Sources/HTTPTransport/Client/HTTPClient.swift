@@ -25,7 +25,8 @@ package actor HTTPClient: Transport {
     private let handles = LoginHandles()
     private var admission = TransferAdmission()
     private var nextID = 0
-    private var lastUses: [WebOrigin: LoopInstant] = [:]
+    /// When each origin was last asked, and the most transfers at one time since it was new: so many connections are open.
+    private var uses: [WebOrigin: (last: LoopInstant, most: Int)] = [:]
     private var isStopped = false
 
     package init(loop: LoopThread, configuration: HTTPClientConfiguration = HTTPClientConfiguration()) {
@@ -70,15 +71,20 @@ package actor HTTPClient: Transport {
     /// A connection that was used this long ago is still open: servers keep idle ones for 60 s and longer.
     private static let connectionLife = Duration.seconds(45)
 
+    /// Connections that a start may use at once: one for the head of a file, one for an index at its end.
+    private static let warmConnections = 2
+
     package func preconnect(_ origin: WebOrigin) {
-        if let used = lastUses[origin], used.duration(to: loop.now) < Self.connectionLife { return }
+        forgetOldUses()
         // libcurl keeps no connection that carried no request: so ask for the head of what every server has.
-        var request = HTTPRequest(url: "\(origin)/", priority: .preload)
-        request.isHead = true
-        guard let transfer = try? add(request, origin).id else { return }
-        loop.spawn {
-            _ = try? await self.head(of: transfer)
-            await self.cancel(transfer)
+        for _ in min(Self.warmConnections, uses[origin]?.most ?? 0)..<Self.warmConnections {
+            var request = HTTPRequest(url: "\(origin)/", priority: .preload)
+            request.isHead = true
+            guard let transfer = try? add(request, origin).id else { return }
+            loop.spawn {
+                _ = try? await self.head(of: transfer)
+                await self.cancel(transfer)
+            }
         }
     }
 
@@ -106,11 +112,11 @@ package actor HTTPClient: Transport {
     }
 
     private func noteUse(of origin: WebOrigin) {
-        if lastUses.count >= 256 {
-            lastUses = lastUses.filter { $0.value.duration(to: loop.now) < Self.connectionLife }
-        }
-        lastUses[origin] = loop.now
+        if uses.count >= 256 { forgetOldUses() }
+        let running = transfers.values.count { $0.origin == origin } + 1
+        uses[origin] = (loop.now, max(running, uses[origin]?.most ?? 0))
     }
+    private func forgetOldUses() { uses = uses.filter { $0.value.last.duration(to: loop.now) < Self.connectionLife } }
 
     private func admit() {
         while let id = admission.admitNext() {

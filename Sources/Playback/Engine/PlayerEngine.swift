@@ -35,6 +35,15 @@ public protocol PlayerEngine: AnyObject, Sendable {
     /// afterwards. The page does it while it is covered or the app is in the background, so that a pause by the viewer
     /// stays one.
     func setSuspended(_ isSuspended: Bool) async
+    /// Whether the clip begins again at its end, without a gap between its last frame and its first. While it does, times
+    /// of frames and sound go on from pass to pass, and positions are those in the media.
+    func setLooping(_ loops: Bool) async
+    /// How fast it plays from now on, with the pitch of sound kept.
+    ///
+    /// - Parameter rate: 0.25 to 4; others are clamped. 1 is as usual.
+    func setRate(_ rate: Double) async
+    /// How loud sound is delivered from now on: 0 (silent) to 1 (as it is); others are clamped.
+    func setVolume(_ volume: Float) async
     /// How it stands now.
     func status() async -> EngineStatus
     /// The first frame while it is held, and `nil` from the first `play` on; the frame stays with the engine.
@@ -66,6 +75,12 @@ extension EngineFactory {
 }
 
 extension PlayerEngine {
+    /// By default a clip ends.
+    public func setLooping(_ loops: Bool) async {}
+    /// By default it plays as usual.
+    public func setRate(_ rate: Double) async {}
+    /// By default sound is as it is.
+    public func setVolume(_ volume: Float) async {}
     /// By default nobody sees it before it is played.
     public func heldFrame() async -> VideoFrame? { nil }
 }
@@ -108,6 +123,12 @@ public struct EngineOptions: Hashable, Sendable {
     public var audio = Audio.null
     /// How frames are timed.
     public var pacing = Pacing.clock
+    /// Whether the clip begins again at its end, without a gap; see ``PlayerEngine/setLooping(_:)``.
+    public var loops = false
+    /// How fast it plays; see ``PlayerEngine/setRate(_:)``. Allowed: 0.25 to 4.
+    public var rate = 1.0
+    /// How loud sound is delivered; see ``PlayerEngine/setVolume(_:)``.
+    public var volume: Float = 1
     /// The defaults.
     public init() {}
 }
@@ -157,6 +178,8 @@ public struct EngineStatus: Hashable, Sendable {
     public var droppedFrames = 0
     /// Frames that were delivered.
     public var deliveredFrames = 0
+    /// Times that the clip has begun again; see ``PlayerEngine/setLooping(_:)``.
+    public var completedLoops = 0
     package init() {}
 }
 

@@ -76,6 +76,15 @@ public struct VideoFrame: Sendable {
         (self.planes, self.storage) = (planes, storage)
     }
 
+    /// The same picture at another time.
+    package func shifted(by time: Duration) -> VideoFrame {
+        guard time != .zero else { return self }
+        return VideoFrame(
+            width: width, height: height, pixelFormat: pixelFormat, color: color,
+            presentationTime: presentationTime + time, duration: duration, rotation: rotation, planes: planes,
+            storage: storage)
+    }
+
     /// Lends one plane's bytes, `stride * (rows - 1) + rowBytes` of them, for the time of `body`.
     public func withPlane<Result>(_ index: Int, _ body: (UnsafeRawBufferPointer) throws -> Result) rethrows -> Result {
         let plane = planes[index]
@@ -115,12 +124,23 @@ public struct AudioBuffer: Sendable {
     public let sampleRate: Int
     /// When the first sample is heard, from the start of the media.
     public let presentationTime: Duration
-    package init(samples: [Float], channelCount: Int, sampleRate: Int, presentationTime: Duration) {
+    /// How much faster than usual it is played, at the same pitch.
+    public let rate: Double
+    package init(
+        samples: [Float], channelCount: Int, sampleRate: Int, presentationTime: Duration, rate: Double = 1
+    ) {
         (self.samples, self.channelCount, self.sampleRate) = (samples, channelCount, sampleRate)
-        self.presentationTime = presentationTime
+        (self.presentationTime, self.rate) = (presentationTime, rate)
+    }
+    /// The same sound at another time, and as loud as `volume` says.
+    package func shifted(by time: Duration = .zero, volume: Float = 1) -> AudioBuffer {
+        guard time != .zero || volume != 1 else { return self }
+        return AudioBuffer(
+            samples: volume == 1 ? samples : samples.map { $0 * volume }, channelCount: channelCount,
+            sampleRate: sampleRate, presentationTime: presentationTime + time, rate: rate)
     }
     /// Samples of each channel.
     public var frameCount: Int { samples.count / max(1, channelCount) }
-    /// How long it sounds.
-    public var duration: Duration { .seconds(Double(frameCount) / Double(max(1, sampleRate))) }
+    /// How much of the media it is; it sounds for `duration / rate`.
+    public var duration: Duration { .seconds(Double(frameCount) / Double(max(1, sampleRate)) * rate) }
 }

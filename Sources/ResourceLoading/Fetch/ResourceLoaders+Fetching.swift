@@ -199,7 +199,18 @@ extension ResourceLoaders {
             }
             loading.fetches[id]?.position = position + Int64(bytes.count)
             wake(loading)
+            if position == 0, !loading.isHeadSeen { look(at: bytes, loading) }
         }
+    }
+
+    /// What the first bytes of a file tell of what will be wanted.
+    private func look(at head: [UInt8], _ loading: LoadingResource) {
+        loading.isHeadSeen = true
+        guard let length = loading.information?.length, case .indexLast(let offset) = ContainerHead(head),
+            offset < length, length - offset <= Self.largestIndex
+        else { return }
+        loading.indexAtEnd = offset..<length
+        pump(loading)
     }
 
     /// Lets the sender wait, by not reading, until a reader comes near.

@@ -12,8 +12,8 @@ package struct PrefetchReport: Hashable, Sendable {
 package struct PrefetchStalled: Error { package init() {} }
 
 extension ResourceLoaders {
-    /// An index larger than this is not preloaded: it would cost more than the clip's own start.
-    private static var largestIndex: Int64 { ByteSize.megabytes(4) }
+    /// An index larger than this is not fetched ahead: it would cost more than the clip's own start.
+    static var largestIndex: Int64 { ByteSize.megabytes(4) }
     /// The boxes before `mdat` of a real file end long before this.
     private static var largestHead: Int { 4096 }
     /// What tells where the index is, and holds most indexes.
