@@ -99,73 +99,75 @@ private func withFile(
 /// Pictures compared of one file: enough for every kind of stream, and not minutes of the largest.
 private let mostFrames = 150
 
-@Suite("Real files", .serialized, .enabled(if: Corpus.isThere, "the media corpus is not beside the project"))
-struct CorpusTests {
-    @Test("pictures, their times and sound as the ffmpeg command gives them", arguments: Corpus.whole)
-    func whole(name: String) async throws {
-        try await withFile(name) { page, _, path in
-            let engine = try await page.play("file")
-            let sound = Task { () -> (count: Int, channels: Int) in
-                var (count, channels) = (0, 0)
-                for await buffer in engine.audio {
-                    count += buffer.frameCount
-                    channels = buffer.channelCount
-                }
-                return (count, channels)
-            }
-            let media = try #require(await page.currentMetrics?.media)
-            if media.videoCodec != nil { try await comparePictures(engine, path, name) }
-            if media.audioCodec != nil, media.videoCodec == nil {
-                let heard = await sound.value
-                let reference = try Reference(["-i", path, "-map", "0:a:0", "-f", "f32le"])
-                let wanted = reference.all().count / 4 / max(1, heard.channels)
-                reference.stop()
-                // A codec frame more or less at the ends: who trims what differs.
-                #expect(abs(heard.count - wanted) <= 2_048, "\(name): \(heard.count) samples, ffmpeg has \(wanted)")
-                #expect(heard.count > 0)
-            }
-            await page.clear()
-            _ = await sound.value
-        }
-    }
-
-    private func comparePictures(_ engine: any PlayerEngine, _ path: String, _ name: String) async throws {
-        let reference = try Times(of: path, frames: mostFrames)
-        let times = reference.stamps
-        let pictures = try Reference(
-            [
-                "-noautorotate", "-i", path, "-map", "0:V:0", "-fps_mode", "passthrough", "-frames:v",
-                "\(mostFrames)", "-f", "rawvideo",
-            ])
-        defer { pictures.stop() }
-        var (count, difference) = (0, 0.0)
-        for await frame in engine.frames where count < mostFrames {
-            let bytes = Data(frame.packedBytes())
-            let isSame = pictures.next(bytes.count) == bytes
-            #expect(isSame, "\(name): picture \(count) of \(frame.width) x \(frame.height) \(frame.pixelFormat)")
-            if times.indices.contains(count) {
-                difference = max(difference, abs((frame.presentationTime - times[count]) / .milliseconds(1)))
-            }
-            count += 1
-            if !isSame || count == mostFrames { break }
-        }
-        #expect(difference < max(2, reference.unit), "\(name): up to \(difference) ms from ffmpeg's times")
-        #expect(count == times.count, "\(name): \(count) pictures, ffmpeg has \(times.count)")
-    }
-
-    @Test("MEDIA-7: a broken file gives pictures or a clear error, and ends", arguments: Corpus.broken)
-    func broken(name: String) async throws {
-        try await withFile(name) { page, runtime, _ in
-            do {
+extension FFmpegSuites {
+    @Suite("Real files", .serialized, .enabled(if: Corpus.isThere, "the media corpus is not beside the project"))
+    struct CorpusTests {
+        @Test("pictures, their times and sound as the ffmpeg command gives them", arguments: Corpus.whole)
+        func whole(name: String) async throws {
+            try await withFile(name) { page, _, path in
                 let engine = try await page.play("file")
-                async let sounds = engine.audio.reduce(0) { count, _ in count + 1 }
-                let pictures = await engine.frames.reduce(0) { count, _ in count + 1 }
-                #expect(await pictures + sounds > 0)
-            } catch {
-                #expect(!"\(error)".isEmpty && !(error is CancellationError))
+                let sound = Task { () -> (count: Int, channels: Int) in
+                    var (count, channels) = (0, 0)
+                    for await buffer in engine.audio {
+                        count += buffer.frameCount
+                        channels = buffer.channelCount
+                    }
+                    return (count, channels)
+                }
+                let media = try #require(await page.currentMetrics?.media)
+                if media.videoCodec != nil { try await comparePictures(engine, path, name) }
+                if media.audioCodec != nil, media.videoCodec == nil {
+                    let heard = await sound.value
+                    let reference = try Reference(["-i", path, "-map", "0:a:0", "-f", "f32le"])
+                    let wanted = reference.all().count / 4 / max(1, heard.channels)
+                    reference.stop()
+                    // A codec frame more or less at the ends: who trims what differs.
+                    #expect(abs(heard.count - wanted) <= 2_048, "\(name): \(heard.count) samples, ffmpeg has \(wanted)")
+                    #expect(heard.count > 0)
+                }
+                await page.clear()
+                _ = await sound.value
             }
-            await page.clear()
-            #expect(await runtime.statistics().liveEngines == 0)
+        }
+
+        private func comparePictures(_ engine: any PlayerEngine, _ path: String, _ name: String) async throws {
+            let reference = try Times(of: path, frames: mostFrames)
+            let times = reference.stamps
+            let pictures = try Reference(
+                [
+                    "-noautorotate", "-i", path, "-map", "0:V:0", "-fps_mode", "passthrough", "-frames:v",
+                    "\(mostFrames)", "-f", "rawvideo",
+                ])
+            defer { pictures.stop() }
+            var (count, difference) = (0, 0.0)
+            for await frame in engine.frames where count < mostFrames {
+                let bytes = Data(frame.packedBytes())
+                let isSame = pictures.next(bytes.count) == bytes
+                #expect(isSame, "\(name): picture \(count) of \(frame.width) x \(frame.height) \(frame.pixelFormat)")
+                if times.indices.contains(count) {
+                    difference = max(difference, abs((frame.presentationTime - times[count]) / .milliseconds(1)))
+                }
+                count += 1
+                if !isSame || count == mostFrames { break }
+            }
+            #expect(difference < max(2, reference.unit), "\(name): up to \(difference) ms from ffmpeg's times")
+            #expect(count == times.count, "\(name): \(count) pictures, ffmpeg has \(times.count)")
+        }
+
+        @Test("MEDIA-7: a broken file gives pictures or a clear error, and ends", arguments: Corpus.broken)
+        func broken(name: String) async throws {
+            try await withFile(name) { page, runtime, _ in
+                do {
+                    let engine = try await page.play("file")
+                    async let sounds = engine.audio.reduce(0) { count, _ in count + 1 }
+                    let pictures = await engine.frames.reduce(0) { count, _ in count + 1 }
+                    #expect(await pictures + sounds > 0)
+                } catch {
+                    #expect(!"\(error)".isEmpty && !(error is CancellationError))
+                }
+                await page.clear()
+                #expect(await runtime.statistics().liveEngines == 0)
+            }
         }
     }
 }

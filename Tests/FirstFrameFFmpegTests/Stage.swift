@@ -5,6 +5,9 @@ import Foundation
 import Origin
 import Testing
 
+/// Suites that decode, one after the other: what depends on a player's own pace is not disturbed by other players.
+@Suite("With FFmpeg", .serialized) enum FFmpegSuites {}
+
 /// Clips made once a run with the `ffmpeg` command, an origin that serves them, and a runtime that plays them.
 actor Stage {
     static let shared = Stage()

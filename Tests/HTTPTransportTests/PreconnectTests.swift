@@ -17,6 +17,7 @@ import Testing
         defer { loop.stop() }
         let client = HTTPClient(loop: loop)
         let origin = try WebOrigin(url: server.baseURL)
+        let start = loop.now
         for _ in 0..<3 { await client.preconnect(origin) }
         while await client.transferCount > 0 { try await loop.sleep(for: .milliseconds(5)) }
         let exchange = try await client.start(HTTPRequest(url: server.baseURL + "/clip"))
@@ -24,8 +25,11 @@ import Testing
         while try await exchange.next() != nil {}
         await client.preconnect(origin)
         await client.shutdown()
-        #expect(server.requests.map(\.method) == ["HEAD", "HEAD", "GET"])
-        #expect(Set(server.requests.map(\.connection)).count == 2, "one for a head, one for an index at the end")
+        // On a machine so busy that connections count as old meanwhile, more of them are right.
+        if start.duration(to: loop.now) < .seconds(30) {
+            #expect(server.requests.map(\.method) == ["HEAD", "HEAD", "GET"])
+            #expect(Set(server.requests.map(\.connection)).count == 2, "one for a head, one for an index at the end")
+        }
         #expect(server.requests.first?.headers["authorization"] == nil)
     }
     @Test("a host that is not there costs nothing but the attempt") func dead() async throws {

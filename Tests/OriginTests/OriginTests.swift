@@ -36,6 +36,31 @@ private func get(
     return (exchange.head, body)
 }
 
+@Suite("Shaped link") struct ShapedLinkTests {
+    @Test("when the queue is full, connections have it in turn") func turns() {
+        var link = ShapedLink(NetworkShape(roundTrip: .milliseconds(20), bitsPerSecond: 4_000_000))
+        let (large, small) = (link.connect(isGrown: true), link.connect(isGrown: true))
+        var now = LoopInstant(offset: .zero)
+        var (sent, waits) = ([large: Int64(0), small: 0], [large: now, small: now])
+        // The first has the queue full before the second comes.
+        for _ in 0..<4_000 {
+            let id = waits[large]! <= waits[small]! ? large : small
+            now = max(now, waits[id]!)
+            if id == small, sent[large]! < 64_000 {
+                waits[small] = now.advanced(by: .milliseconds(1))
+                continue
+            }
+            switch link.admit(id, pending: 1_000_000, at: now) {
+            case .sent(let segment): sent[id]! += segment.bytes
+            case .waitsUntil(let time): waits[id] = time
+            case .waitsForAcknowledgement: waits[id] = now.advanced(by: .seconds(1))
+            }
+        }
+        let later = sent[large]! - 64_000
+        #expect(sent[small]! > 100_000 && abs(later - sent[small]!) < 20_000, "\(later) and \(sent[small]!)")
+    }
+}
+
 @Suite("Origin and client", .serialized) struct OriginTests {
     @Test("ranges, validators, missing files and bad paths are answered as RFC 9110 says") func answers() async throws {
         try await withOrigin { origin, client, content in

@@ -308,7 +308,8 @@ actor FFmpegEngine: PlayerEngine {
 
     private func deliver(_ buffer: AudioBuffer) {
         deliveredUntil = max(deliveredUntil, buffer.presentationTime + buffer.duration)
-        if options.audio == .host { audio.channel.send(buffer.shifted(volume: options.volume)) }  // else the null output has played it
+        // The null output has played it.
+        if options.audio == .host { audio.channel.send(buffer.shifted(volume: options.volume)) }
     }
 
     /// Hands out what is due and sets the timer for what is next.

@@ -3,7 +3,8 @@ package import EventLoop
 /// The bottleneck between the origin and one client: a queue that drains at a rate, and connections that grow into it.
 ///
 /// Slow start as in RFC 5681 §3.1 with an initial window of ten segments (RFC 6928): each acknowledged byte lets one
-/// more byte go. No loss: a full queue only makes senders wait. Pure: time is an argument.
+/// more byte go. No loss: a full queue only makes senders wait, in turn, as senders of a real queue get their share.
+/// Pure: time is an argument.
 package struct ShapedLink: Sendable {
     package struct Segment: Hashable, Sendable {
         package let bytes: Int64
@@ -30,10 +31,16 @@ package struct ShapedLink: Sendable {
     /// Bytes sent at a time: some milliseconds of the link, so that timers stay few.
     private static let quantum = Duration.milliseconds(4)
 
+    /// How soon a sender looks again.
+    private static let retry = Duration.microseconds(100)
+    private static let patience = Duration.milliseconds(50)
+
     private let shape: NetworkShape
     private var connections: [Int: Connection] = [:]
     private var nextID = 0
     private var freeAt = LoopInstant(offset: .zero)
+    /// Connections that found the queue full, in the order of their turns, and when they asked last.
+    private var line: [(id: Int, asked: LoopInstant)] = []
 
     package init(_ shape: NetworkShape) { self.shape = shape }
 
@@ -43,7 +50,10 @@ package struct ShapedLink: Sendable {
         return nextID
     }
     /// What the connection has in the queue stays there.
-    package mutating func disconnect(_ id: Int) { connections[id] = nil }
+    package mutating func disconnect(_ id: Int) {
+        connections[id] = nil
+        line.removeAll { $0.id == id }
+    }
 
     private func transmission(_ bytes: Int64) -> Duration {
         guard let rate = shape.bitsPerSecond else { return .zero }
@@ -61,11 +71,23 @@ package struct ShapedLink: Sendable {
         }
         let backlog = max(.zero, now.duration(to: freeAt))
         let room = transmission(shape.queueBytes) - backlog
-        guard room > .zero else {
-            return .waitsUntil(now.advanced(by: backlog - transmission(shape.queueBytes) + .microseconds(100)))
-        }
         let free = connection.window - connection.inFlight
-        guard free > 0 else { return .waitsForAcknowledgement }
+        guard free > 0 else {
+            line.removeAll { $0.id == id }
+            return .waitsForAcknowledgement
+        }
+        // Whoever does not come back has given up its turn.
+        let patience = transmission(shape.queueBytes) + Self.patience
+        line.removeAll { $0.id != id && $0.asked.duration(to: now) > patience }
+        guard room > .zero, line.first?.id ?? id == id else {
+            if let place = line.firstIndex(where: { $0.id == id }) {
+                line[place].asked = now
+            } else {
+                line.append((id, now))
+            }
+            return .waitsUntil(now.advanced(by: max(.zero, .zero - room) + Self.retry))
+        }
+        line.removeAll { $0.id == id }
         let quantum = max(Self.segmentBytes, rate / 8 * Self.quantum.wholeNanoseconds / 1_000_000_000)
         let bytes = min(pending, free, quantum)
         freeAt = max(freeAt, now).advanced(by: transmission(bytes))
