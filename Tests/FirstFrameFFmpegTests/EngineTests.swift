@@ -398,6 +398,21 @@ extension FFmpegSuites {
                 try await engine.pause()
             }
         }
+        @Test("a pass whose sound goes on after its pictures is heard to its end, after a seek into it too") func tail()
+            async throws
+        {
+            var options = EngineOptions()
+            (options.loops, options.rate) = (true, 4)
+            try await withPage(["longsound.mp4"], options: options) { page, _, _ in
+                let engine = try await page.play("longsound.mp4")
+                try await engine.seek(to: .seconds(3))
+                while await engine.status().completedLoops < 1 { try await Task.sleep(for: .milliseconds(20)) }
+                #expect(await engine.status().position < .seconds(3))
+                #expect(await engine.status().position >= .zero)
+                await engine.setLooping(false)
+                for await event in engine.events where event == .ended { break }
+            }
+        }
         @Test("sound is as loud as it is set, and silent at 0") func volume() async throws {
             var options = allFrames()
             options.audio = .host
@@ -446,6 +461,37 @@ extension FFmpegSuites {
                 #expect(abs(seconds - 2 / rate) < 0.15, "\(seconds) s")
                 #expect(abs(end / .seconds(1) - 2) < 0.3)
                 #expect(abs(pitch(samples, channels: channels, rate: sampleRate) - 440) < 15)
+            }
+        }
+        @Test("a change of the rate leaves the host's seek alone, and shows no picture twice") func seekAndRate()
+            async throws
+        {
+            var options = EngineOptions()
+            options.audio = .host
+            try await withPage(["first.mp4"], options: options) { page, _, _ in
+                let engine = try await page.play("first.mp4")
+                try await engine.pause()
+                async let seek: Void = engine.seek(to: .seconds(1))
+                await engine.setRate(2)
+                try await seek
+                #expect(await engine.status().position == .seconds(1))
+                let before = await engine.status().deliveredFrames
+                await engine.setRate(0.5)
+                try await Task.sleep(for: .milliseconds(300))
+                #expect(await engine.status().deliveredFrames == before)
+                #expect(await engine.status().position == .seconds(1))
+            }
+        }
+        @Test("a start time in a file that begins with its pictures' first fragment is counted from there")
+        func fragments()
+            async throws
+        {
+            var options = EngineOptions()
+            (options.pacing, options.startTime) = (.none, .seconds(1.5))
+            try await withPage(["fragments.mp4"], options: options) { page, _, _ in
+                let first = await (try await page.play("fragments.mp4")).frames.first { _ in true }
+                let time = try #require(first?.presentationTime)
+                #expect(time <= .seconds(1.5) && time > .seconds(1.4))
             }
         }
         @Test("a rate outside its range is clamped, and one that changes goes on from where it is") func change()

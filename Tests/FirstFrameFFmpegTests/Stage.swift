@@ -30,6 +30,10 @@ actor Stage {
                 "-movflags", "+faststart", "\(path)/silent.mp4",
             ])
         try ffmpeg(sound + ["-c:a", "aac", "\(path)/sound.m4a"])
+        try ffmpeg([
+            "-i", "\(path)/silent.mp4", "-c", "copy", "-movflags", "frag_keyframe+empty_moov+default_base_moof",
+            "\(path)/fragments.mp4",
+        ])
         try ffmpeg(
             ["-f", "lavfi", "-i", "testsrc=size=320x240:rate=25:duration=2", "-f", "lavfi", "-i", "sine=duration=6"]
                 + codecs + ["-movflags", "+faststart", "\(path)/longsound.mp4"])

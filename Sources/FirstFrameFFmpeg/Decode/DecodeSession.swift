@@ -100,12 +100,15 @@ final class DecodeSession {
         return max(.zero, demuxer.time(first.pointee.pts, audio.pointee.time_base))
     }
 
+    private static let shortestPass = Duration.milliseconds(40)
+
     /// Begins the next pass, whose times follow those of this one.
     ///
     /// - Returns: Whether there is one; media that give nothing would be read for ever.
     func beginAgain() throws -> Bool {
         guard passEnd > passStart else { return false }
-        let next = passEnd
+        // A pass of nearly nothing would be begun again without end.
+        let next = max(passEnd, passStart + Self.shortestPass)
         try seek(to: .zero)
         (passStart, passEnd) = (next, next)
         return true
@@ -113,7 +116,7 @@ final class DecodeSession {
 
     /// Goes to the key frame before `time`, and shows nothing that is over by then.
     func seek(to time: Duration) throws {
-        (passStart, passEnd) = (.zero, .zero)
+        (passStart, passEnd) = (.zero, max(.zero, time))
         videoDecoder?.flush()
         audioDecoder?.flush()
         (isVideoDraining, isAudioDraining, skipsFrameAt) = (false, false, nil)
@@ -161,6 +164,7 @@ final class DecodeSession {
         if let frame = try videoDecoder.receive(makeFrame) {
             if skipsFrameAt == frame.presentationTime {
                 skipsFrameAt = nil
+                _ = inPass(frame)  // it was shown
                 return .progressed
             }
             if isDiscarded(frame.presentationTime, frame.duration) {

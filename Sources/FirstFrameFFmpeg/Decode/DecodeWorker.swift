@@ -30,7 +30,7 @@ final class DecodeWorker: Sendable {
         var isSeeking = false
         var loops: Bool
         var rate: Double
-        /// When the passes over the media began, the last two of them; and how many there were before the last.
+        /// When the passes over the media began, from the one that is heard on; and how many there were before the last.
         var passes: [Duration] = [.zero]
         var completedLoops = 0
 
@@ -81,9 +81,8 @@ final class DecodeWorker: Sendable {
     /// When the pass began in which `time` lies, and how many were before it.
     func pass(at time: Duration) -> (start: Duration, completed: Int) {
         shared.withLock { shared in
-            let later = shared.passes.count { $0 > time }
-            let start = shared.passes.last { $0 <= time } ?? shared.passes.first ?? .zero
-            return (start, max(0, shared.completedLoops - later))
+            shared.passes.removeFirst(shared.passes.lastIndex { $0 <= time } ?? 0)
+            return (shared.passes[0], max(0, shared.completedLoops - (shared.passes.count - 1)))
         }
     }
 
@@ -92,6 +91,8 @@ final class DecodeWorker: Sendable {
         shared.withLockNotifying { shared in
             (shared.video, shared.audio, shared.audioAhead) = ([], [], .zero)
             (shared.isVideoDone, shared.isAudioDone, shared.failure) = (false, false, nil)
+            // Passes that were only decoded have not been.
+            shared.completedLoops = max(0, shared.completedLoops - (shared.passes.count - 1))
             shared.passes = [.zero]
             (shared.seek, shared.isSeeking) = (time, true)
             shared.isNoticeDue = true  // the last one may have come while nobody looked
@@ -105,8 +106,12 @@ final class DecodeWorker: Sendable {
         var video: Duration?
         var nextVideo: Duration?
         var audio: Duration?
+        /// Whether nothing more will come of it.
         var isVideoDone: Bool
         var isAudioDone: Bool
+        /// Whether the present pass has nothing more of it.
+        var isVideoDry: Bool
+        var isAudioDry: Bool
         var failure: (any Error)?
         var readOffset: Int64
         var queuedFrames: Int
@@ -125,6 +130,8 @@ final class DecodeWorker: Sendable {
                 audio: shared.audio.first?.presentationTime,
                 isVideoDone: shared.isVideoDone && shared.video.isEmpty && (shared.isOver || !shared.loops),
                 isAudioDone: shared.isAudioDone && shared.audio.isEmpty && (shared.isOver || !shared.loops),
+                isVideoDry: shared.isVideoDone && shared.video.isEmpty,
+                isAudioDry: shared.isAudioDone && shared.audio.isEmpty,
                 failure: shared.failure,
                 readOffset: shared.readOffset, queuedFrames: shared.video.count, isSeeking: shared.isSeeking,
                 isDecoded: shared.isOver)
@@ -225,9 +232,10 @@ final class DecodeWorker: Sendable {
         let isThere = try session.beginAgain()
         shared.withLock { shared in
             guard shared.seek == nil else { return }
-            guard isThere else { return shared.loops = false }  // nothing came of the whole pass
+            // Nothing came of the whole pass, or it was the last one.
+            guard isThere, shared.loops else { return shared.loops = false }
             (shared.isVideoDone, shared.isAudioDone) = (!session.hasVideo, !session.hasAudio)
-            shared.passes = shared.passes.suffix(1) + [session.passStart]
+            shared.passes.append(session.passStart)
             shared.completedLoops += 1
         }
         loop.post(decoded)

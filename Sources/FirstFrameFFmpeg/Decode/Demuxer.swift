@@ -18,6 +18,8 @@ final class Demuxer {
     private var isFirstVideoAwaited = false
     /// Whether a picture that belongs to a sound file counts as its video.
     private let takesCover: Bool
+    /// Whether the video is the picture of a sound file: one frame, and no sound.
+    private(set) var isCover = false
     private(set) var loadError: LoadError?
     private(set) var video: UnsafeMutablePointer<AVStream>?
     private(set) var audio: UnsafeMutablePointer<AVStream>?
@@ -118,8 +120,11 @@ final class Demuxer {
             }
         }
         video = first(AVMEDIA_TYPE_VIDEO)  // a cover is not the video
-        if video == nil, takesCover { video = first(AVMEDIA_TYPE_VIDEO, isCover: true) }
+        isCover = false
         audio = first(AVMEDIA_TYPE_AUDIO)
+        if video == nil, takesCover, let cover = first(AVMEDIA_TYPE_VIDEO, isCover: true) {
+            (video, audio, isCover) = (cover, nil, true)
+        }
     }
 
     /// MP4 has complete parameters, the reordering depth included, in its head; others need some packets.
@@ -196,6 +201,7 @@ final class Demuxer {
     /// Goes to the key frame at or before `time`. What went wrong before is forgotten.
     func seek(to time: Duration) throws {
         guard let context else { return }
+        if isFirstVideoAwaited { try readToFirstVideo() }  // times count from it
         loadError = nil
         if let bytes = context.pointee.pb { (bytes.pointee.error, bytes.pointee.eof_reached) = (0, 0) }
         let place = (time + startTime).wholeNanoseconds / 1_000
@@ -218,12 +224,23 @@ final class Demuxer {
                 begins(at: duration(stream.pointee.start_time, stream.pointee.time_base))
             } else if stream == audio, let first = samples(of: stream).first(where: { _ in true }) {
                 begins(at: duration(first.timestamp, stream.pointee.time_base))
-            } else {
-                isFirstVideoAwaited = stream == video
+            } else if stream == video {
+                isFirstVideoAwaited = true
             }
         }
     }
     private func begins(at start: Duration) { unprobedStart = min(unprobedStart ?? start, start) }
+
+    private func readToFirstVideo() throws {
+        let packet = ReusedPacket()
+        guard let pointer = packet.pointer else { return }
+        for _ in 0..<Self.mostPacketsBeforeVideo where isFirstVideoAwaited {
+            guard try read(pointer) else { break }
+            av_packet_unref(pointer)
+        }
+        isFirstVideoAwaited = false
+    }
+    private static let mostPacketsBeforeVideo = 2_000
 
     /// A fragmented file's pictures begin where the first of them says.
     private func note(_ packet: UnsafeMutablePointer<AVPacket>) {
@@ -263,7 +280,9 @@ final class Demuxer {
     }
 
     private func firstKeyEnd(of stream: UnsafeMutablePointer<AVStream>) -> Int64? {
-        for sample in samples(of: stream) where sample.isKey { return sample.position + Int64(sample.size) }
+        for sample in samples(of: stream) where sample.isKey && sample.position >= 0 && sample.size >= 0 {
+            return sample.position + Int64(sample.size)
+        }
         return nil
     }
 
@@ -275,6 +294,9 @@ final class Demuxer {
             var isKey: Int32 = 0
             _ = ff_index_entry(stream, entry, &sample.position, &sample.timestamp, &sample.size, &isKey)
             sample.isKey = isKey != 0
+            // As the file has it, whose first bytes may have been jumped over; numbers of a file may be anything.
+            let (position, overflow) = sample.position.addingReportingOverflow(self.base)
+            sample.position = overflow || position > Int64.max - Int64(Int32.max) ? -1 : position
             return sample
         }
     }

@@ -18,7 +18,7 @@ struct StillWork: Sendable {
             let session = try DecodeSession(input, options: EngineOptions(), takesCover: true)
             guard session.hasVideo else { throw PlaybackError.noPlayableTrack(name: input.name) }
             var first: VideoFrame?
-            for _ in 0..<Self.mostFrames {
+            for _ in 0..<(session.demuxer.isCover ? 1 : Self.mostFrames) {
                 guard let frame = try nextFrame(session) else { break }
                 if first == nil { first = frame }
                 if !Self.isBlack(frame) { return try converted(frame) }

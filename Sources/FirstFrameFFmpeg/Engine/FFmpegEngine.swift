@@ -35,6 +35,8 @@ actor FFmpegEngine: PlayerEngine {
     /// The newest seek, until its frame is there.
     private var seek: (number: Int, waiter: CheckedContinuation<Void, any Error>?)?
     private var seekCount = 0
+    /// Whether the newest seek is our own, to where the play is.
+    private var isRemakingSound = false
     /// How the last seek ended whose task was still on its way to wait for it.
     private var seekOutcome: (number: Int, result: Result<Void, any Error>)?
     private var stallStart: LoopInstant?
@@ -62,6 +64,7 @@ actor FFmpegEngine: PlayerEngine {
         try machine.open()
         (self.input, self.options) = (input, options)
         self.options.rate = Self.allowed(options.rate)
+        self.options.volume = min(max(0, options.volume), 1)
         let worker = DecodeWorker(input, options: self.options, loop: loop)
         self.worker = worker
         do {
@@ -121,6 +124,8 @@ actor FFmpegEngine: PlayerEngine {
         guard let worker else { throw PlaybackError.stopped }
         let place = min(max(.zero, time), index.duration ?? time)
         endSeek(.failure(PlaybackError.superseded))
+        _ = worker.pass(at: clock.position(at: loop.now))  // those before it are over
+        isRemakingSound = false
         seekCount += 1
         let number = seekCount
         seek = (number, nil)
@@ -166,7 +171,9 @@ actor FFmpegEngine: PlayerEngine {
         if let failure = front.failure {
             endSeek(.failure(Self.told(failure, of: input?.name ?? "")))
         } else {
-            if let frame = worker.takeVideo() { show(frame) }
+            // The picture of a place that was not left is on screen already.
+            if let frame = worker.takeVideo(), !isRemakingSound { show(frame) }
+            isRemakingSound = false
             endSeek(.success(()))
         }
         if machine.state == .playing { run() }
@@ -223,6 +230,7 @@ actor FFmpegEngine: PlayerEngine {
     func setLooping(_ loops: Bool) async {
         options.loops = loops
         worker?.setLooping(loops)
+        pump()  // it may be over now
     }
     func setRate(_ rate: Double) async {
         let rate = Self.allowed(rate)
@@ -230,12 +238,18 @@ actor FFmpegEngine: PlayerEngine {
         options.rate = rate
         clock.setRate(rate, at: loop.now)
         worker?.setRate(rate)
+        let isMade = machine.state == .playing || machine.state == .paused || machine.state == .held && seekCount > 0
+        guard options.audio == .host, isMade, let worker else { return pump() }
         // Sound that was made for the old rate is made anew from here.
-        if options.audio == .host, machine.state == .playing || machine.state == .paused {
-            loop.spawn { [weak self] in try? await self?.seek(to: self?.mediaPosition ?? .zero) }
-        } else {
-            pump()
+        let place = mediaPosition
+        if seek == nil {
+            seekCount += 1
+            (seek, isRemakingSound) = ((seekCount, nil), true)
         }
+        stand()
+        clock.freeze(at: place)
+        audio.channel.discard()
+        worker.seek(to: place)
     }
     private static func allowed(_ rate: Double) -> Double { rate.isFinite ? min(max(rate, 0.25), 4) : 1 }
 
@@ -375,7 +389,9 @@ actor FFmpegEngine: PlayerEngine {
 
     /// Whether nothing is left to show because bytes are missing, not because decoding is slow.
     private func isStarving(_ front: DecodeWorker.Front) -> Bool {
-        guard let input, front.video == nil && front.audio == nil || front.queuedFrames == 0 && !front.isVideoDone
+        // The next pass of a loop begins with bytes that may be gone.
+        if front.isVideoDry, front.isAudioDry { return true }
+        guard let input, front.video == nil && front.audio == nil || front.queuedFrames == 0 && !front.isVideoDry
         else { return false }
         if let length = input.reader.length, front.readOffset >= length { return false }
         return input.reader.contiguousEnd(from: front.readOffset) == front.readOffset
@@ -415,7 +431,7 @@ actor FFmpegEngine: PlayerEngine {
         readOffset = front.readOffset
         if let failure = front.failure { return finish(failure) }
         let isOver = front.isVideoDone && front.isAudioDone
-        let hasSomething = front.video != nil || (front.isVideoDone && front.audio != nil)
+        let hasSomething = front.video != nil || (front.isVideoDry && front.audio != nil)
         guard isOver || (hasSomething && (isSupplied || front.isDecoded)) else { return scheduleStallCheck() }
         if let start = stallStart.take() { resumed(after: start.duration(to: loop.now)) }
         isStarting = false

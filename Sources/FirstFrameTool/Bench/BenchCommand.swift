@@ -20,9 +20,10 @@ struct BenchCommand {
         let folder = arguments["clips"] ?? DemoClips.defaultFolder
         if arguments["clips"] == nil { try await DemoClips(console: console).make(in: folder) }
         let kinds: Set = ["mp4", "mov", "m4v", "mkv", "webm"]
-        let names = try FileManager.default.contentsOfDirectory(atPath: folder).sorted().filter {
-            kinds.contains(URL(filePath: $0).pathExtension)
+        guard let found = try? FileManager.default.contentsOfDirectory(atPath: folder) else {
+            throw UsageError(text: "there is no folder \(folder) that can be read")
         }
+        let names = found.sorted().filter { kinds.contains(URL(filePath: $0).pathExtension) }
         guard !names.isEmpty else { throw UsageError(text: "\(folder) has no clips") }
         let report = try await StartBench(console: console, folder: folder, names: names).run()
         if console.isJSON { try console.json(report) }

@@ -26,7 +26,10 @@ package actor SimulatedHost {
     }
     /// Engines that the user paused; kept, so that no other one gets the identity.
     private var paused: [ObjectIdentifier: any PlayerEngine] = [:]
-    private var runningPreloads: [PageID: Set<EntryID>] = [:]
+    /// By the stream that told of them: a page that was forgotten may have told something that is heard after another
+    /// one of its name has begun.
+    private var runningPreloads: [Int: Set<EntryID>] = [:]
+    private var streams = 0
     var guarantees = Guarantees()
     var trace = SimulationTrace()
     package internal(set) var operations: [String: Int] = [:]
@@ -133,21 +136,23 @@ package actor SimulatedHost {
     /// Takes in what the page tells; the stream does not keep the page.
     private func follow(_ page: FeedPage) {
         let (id, events) = (page.id, page.events)
-        runningPreloads[id] = []
+        streams += 1
+        let stream = streams
+        runningPreloads[stream] = []
         threads.spawn {
-            for await event in events { await self.heard(id, event) }
+            for await event in events { await self.heard(id, stream, event) }
         }
     }
 
-    private func heard(_ page: PageID, _ event: PageEvent) {
+    private func heard(_ page: PageID, _ stream: Int, _ event: PageEvent) {
         if trace.isOn { trace.note(loop.now, page.name, event.line) }
         switch event {
         case .started(.preload, let entry, _):
-            if runningPreloads[page]?.insert(entry).inserted == false {
+            if runningPreloads[stream]?.insert(entry).inserted == false {
                 guarantees.violated("\(page) tells twice that the preload of \(entry) started")
             }
         case .stopped(.preload, let entry, _):
-            if runningPreloads[page]?.remove(entry) == nil {
+            if runningPreloads[stream]?.remove(entry) == nil {
                 guarantees.violated("\(page) tells that the preload of \(entry) stopped, which had not started")
             }
         case _: break
