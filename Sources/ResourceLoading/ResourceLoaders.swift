@@ -95,14 +95,6 @@ package actor ResourceLoaders {
 
     package func takeCacheFailure() -> CacheError? { cacheFailure.take() }
 
-    /// Bytes of `range` on disk or in memory, without opening anything.
-    package func stored(_ resource: Resource, in range: ByteRange) async -> Int64 {
-        if let path = resource.path { return await cache.localLength(path) ?? 0 }
-        let key = named(resource).storageKey
-        if let open = resources[key] { return open.bytes.state.withLock { $0.readable.overlap(with: range) } }
-        return await cache.record(of: key)?.ranges.overlap(with: range) ?? 0
-    }
-
     // MARK: Readers
 
     /// A new reader of a resource. Nothing is fetched before it reads or wants something, unless it reads ahead.

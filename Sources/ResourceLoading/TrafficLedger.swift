@@ -5,14 +5,11 @@ package struct TrafficLedger: Sendable {
     private struct Account {
         var fetched = ByteRangeSet()
         var played = ByteRangeSet()
-        var lastUse = 0
         var wasted: Int64 { fetched.count - fetched.ranges.reduce(0) { $0 + played.overlap(with: $1) } }
     }
     /// Resources remembered one by one; older ones are folded into the totals.
-    private static let capacity = 1024
-    private var accounts: [CacheKey: Account] = [:]
+    private var accounts = RecentItems<CacheKey, Account>(capacity: 1024)
     private var foldedWaste: Int64 = 0
-    private var clock = 0
     /// Bytes of bodies received.
     package private(set) var bytesFetched: Int64 = 0
 
@@ -40,12 +37,6 @@ package struct TrafficLedger: Sendable {
     }
 
     private mutating func touch(_ key: CacheKey, _ change: (inout Account) -> Void) {
-        clock += 1
-        change(&accounts[key, default: Account()])
-        accounts[key]?.lastUse = clock
-        if accounts.count > Self.capacity, let oldest = accounts.min(by: { $0.value.lastUse < $1.value.lastUse }) {
-            foldedWaste += oldest.value.wasted
-            accounts[oldest.key] = nil
-        }
+        foldedWaste += accounts.update(key, default: Account(), change)?.wasted ?? 0
     }
 }

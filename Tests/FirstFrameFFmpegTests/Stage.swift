@@ -8,6 +8,13 @@ import Testing
 /// Suites that decode, one after the other: what depends on a player's own pace is not disturbed by other players.
 @Suite("With FFmpeg", .serialized) enum FFmpegSuites {}
 
+/// For tests that take frames and sound as fast as they are decoded.
+func allFrames() -> EngineOptions {
+    var options = EngineOptions()
+    options.pacing = .none
+    return options
+}
+
 /// Clips made once a run with the `ffmpeg` command, an origin that serves them, and a runtime that plays them.
 actor Stage {
     static let shared = Stage()

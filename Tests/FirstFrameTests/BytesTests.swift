@@ -31,7 +31,7 @@ private final class Drive: ResourceLoaderDelegate {
         let world = try SimulatedWorld(seed: 3)
         let content = [UInt8](repeating: 5, count: 400_000)
         let drive = Drive(on: world.loop, content: content)
-        try world.loop.run {
+        try world.run {
             try await world.runtime.register(drive, scheme: "drive")
             let entries = try (0..<3).map { FeedEntry(try URLSource(url: "drive:clip\($0)"), id: .init("\($0)")) }
             let page = try await world.openPage("A", entries)
@@ -50,7 +50,6 @@ private final class Drive: ResourceLoaderDelegate {
             #expect(try await again.read(at: 399_990, count: 100).count == 10)
             await again.close()
             #expect(drive.asked.withLock { $0["drive:clip2"] } == asked)
-            await world.runtime.shutdown()
         }
     }
 
@@ -92,7 +91,7 @@ private final class Drive: ResourceLoaderDelegate {
 
     @Test("INPUT-9: settings are checked at the call") func settings() throws {
         let world = try SimulatedWorld(seed: 5)
-        try world.loop.run {
+        try world.run {
             let source = try URLSource(url: "http://h/a")
             for readAhead in [Int64(-1), Int64.max] {
                 await #expect(throws: ConfigurationError.self) {

@@ -8,7 +8,7 @@ import Testing
     @Test("bad order of calls is refused, and the error names the missing call") func order() async throws {
         let world = try SimulatedWorld(seed: 1)
         let entries = try world.serveClips(2)
-        try world.loop.run {
+        try world.run {
             let page = try await world.runtime.makePage("A")
             await #expect(
                 throws: FeedError.wrongOrder(call: "setSources", needs: "enable(_:) or the runtime's enter(_:)")
@@ -67,7 +67,7 @@ import Testing
         var entries = try world.serveClips(2)
         entries.insert(FeedEntry(try URLSource(url: "http://simulated.test/none.mp4"), id: "dead"), at: 1)
         let list = entries
-        try world.loop.run {
+        try world.run {
             let page = try await world.openPage("A", list)
             _ = try await page.play("0")
             await #expect(throws: LoadError.status(404, url: "http://simulated.test/none.mp4")) {
@@ -82,7 +82,7 @@ import Testing
     @Test("a page that is entered again goes on with its list at its position") func position() async throws {
         let world = try SimulatedWorld(seed: 5)
         let entries = try world.serveClips(6)
-        try world.loop.run {
+        try world.run {
             let a = try await world.runtime.makePage("A")
             let b = try await world.runtime.makePage("B")
             try await world.runtime.enter(a)
@@ -104,7 +104,7 @@ import Testing
     {
         let world = try SimulatedWorld(seed: 6)
         let entries = try world.serveClips(4)
-        try world.loop.run {
+        try world.run {
             let page = try await world.openPage("A", entries)
             _ = try await page.play("1")
             try await page.remove("1")

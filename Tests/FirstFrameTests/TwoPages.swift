@@ -5,11 +5,23 @@ import Testing
 
 extension SimulatedWorld {
     /// A page that owns the strategies and has its list.
-    func openPage(_ name: String, _ entries: [FeedEntry]) async throws -> FeedPage {
-        let page = try await runtime.makePage(name)
+    func openPage(
+        _ name: String, _ entries: [FeedEntry], _ strategies: [Strategy] = FeedScene.smallVideo.strategies
+    ) async throws -> FeedPage {
+        let page = try await runtime.makePage(name, strategies: strategies)
         try await runtime.enter(page)
         try await page.setSources(entries)
         return page
+    }
+
+    /// Runs in virtual time, and ends the runtime.
+    func run(_ body: @escaping @Sendable () async throws -> Void) throws {
+        let ended: Void? = try loop.run {
+            try await body()
+            await self.runtime.shutdown()
+        }
+        #expect(ended != nil, "it hangs")
+        #expect(engines.counts.live == 0)
     }
 }
 
@@ -20,17 +32,14 @@ func withTwoPages(
 ) throws {
     let world = try SimulatedWorld(seed: seed, openTime: openTime, engineLimit: 4)
     let entries = try world.serveClips(8, bytes: 300_000)
-    let ended: Void? = try world.loop.run {
+    try world.run {
         let a = try await world.openPage("A", Array(entries[..<4]))
         let b = try await world.runtime.makePage("B")
         _ = try await a.play("1")
         try await world.loop.sleep(for: .seconds(1))
         try await body(world, a, b, entries)
-        await world.runtime.shutdown()
     }
-    #expect(ended != nil, "it hangs")
     #expect(world.engines.counts.mostPlaying <= 1)
-    #expect(world.engines.counts.live == 0)
 }
 
 extension FeedEntry {

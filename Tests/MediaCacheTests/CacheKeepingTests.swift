@@ -106,7 +106,7 @@ func allocated(_ folder: TemporaryFolder) throws -> Int64 {
     @Test("what nobody used for the maximum age is removed") func age() throws {
         let loop = SimulatedLoop(seed: 1)
         let disk = SimulatedDisk(loop: loop)
-        try loop.run {
+        let ended: Void? = try loop.run(within: .seconds(20 * 86_400)) {
             var configuration = CacheConfiguration(directory: "/c")
             (configuration.maximumAge, configuration.freeDiskGuard) = (.seconds(14 * 86_400), 0)
             let cache = try await MediaCache.open(configuration, on: loop, files: disk, index: .memory(nil))
@@ -119,12 +119,13 @@ func allocated(_ folder: TemporaryFolder) throws -> Int64 {
             #expect(await cache.records.map(\.key.text) == ["new", "used"])
             await cache.close()
         }
+        #expect(ended != nil, "it hangs")
     }
 
     @Test("the disk keeps the room that was asked for others") func freeDisk() throws {
         let loop = SimulatedLoop(seed: 1)
         let disk = SimulatedDisk(loop: loop)
-        try loop.run {
+        let ended: Void? = try loop.run {
             await disk.setCapacity(1_000_000)
             var configuration = CacheConfiguration(directory: "/c")
             configuration.freeDiskGuard = 300_000
@@ -141,6 +142,7 @@ func allocated(_ folder: TemporaryFolder) throws -> Int64 {
             await cache.checkIn(playing)
             await cache.close()
         }
+        #expect(ended != nil, "it hangs")
     }
 
     @Test("clearing leaves the most recent, and takes what is in use as soon as it is not") func clearing() async throws

@@ -104,7 +104,7 @@ import Testing
     func order(seed: UInt64) throws {
         let loop = SimulatedLoop(seed: seed)
         let disk = SimulatedDisk(loop: loop)
-        try loop.run {
+        let ended: Void? = try loop.run {
             let cache = try await MediaCache.open(
                 CacheConfiguration(directory: "/c"), on: loop, files: disk, index: .memory(nil))
             let resource = try await cache.checkOut(try CacheKey("a"))
@@ -121,5 +121,6 @@ import Testing
             #expect(await disk.paths.isEmpty)
             await cache.close()
         }
+        #expect(ended != nil, "it hangs")
     }
 }

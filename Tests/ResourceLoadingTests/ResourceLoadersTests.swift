@@ -67,36 +67,39 @@ private struct World {
         }
         world.loop.advance(by: .seconds(60))
         #expect(done.withLock { $0 } == 64)
-        try world.loop.run {
+        let ended: Void? = try world.loop.run {
             #expect(await world.loaders.traffic.bytesFetched == 1_000_000)
             #expect(await world.loaders.openCount == 0)
         }
+        #expect(ended != nil, "it hangs")
     }
 
     @Test("what is on disk is not fetched again, also by a reader that comes later") func fromDisk() throws {
         let world = try World(seed: 1)
-        try world.loop.run {
+        let ended: Void? = try world.loop.run {
             _ = try await world.readAll()
             await world.network.setDown(true)
             let bytes1 = try await world.readAll()
             #expect(bytes1 == world.content)
         }
+        #expect(ended != nil, "it hangs")
     }
 
     @Test("HTTP-5: a broken transfer goes on where the bytes ended") func resumes() throws {
         let world = try World(seed: 2) { $0.breaksAfter = 100_000 }
-        try world.loop.run {
+        let ended: Void? = try world.loop.run {
             let bytes2 = try await world.readAll()
             #expect(bytes2 == world.content)
             let ranges = await world.network.requestedRanges(of: World.url)
             #expect(ranges.dropFirst().first??.lowerBound == 98_304)  // six whole pieces of 16 KB came
             #expect(await world.loaders.traffic.bytesFetched == 1_000_000)
         }
+        #expect(ended != nil, "it hangs")
     }
 
     @Test("HTTP-1: a 200 to a range request is used from byte 0") func whole() throws {
         let world = try World(seed: 3) { $0.supportsRanges = false }
-        try world.loop.run {
+        let ended: Void? = try world.loop.run {
             let reader = try await world.loaders.open(world.resource, priority: .current, readAhead: 0)
             let bytes3 = try await reader.read(at: 1_000, count: 500)
             #expect(bytes3 == Array(world.content[1_000..<1_500]))
@@ -104,14 +107,16 @@ private struct World {
             let bytes4 = try await world.readAll()
             #expect(bytes4 == world.content)
         }
+        #expect(ended != nil, "it hangs")
     }
 
     @Test("LIMIT-8: failures are tried a bounded number of times, then told") func budget() throws {
         let world = try World(seed: 4) { ($0.failures, $0.failureStatus) = (100, 503) }
-        try world.loop.run {
+        let ended: Void? = try world.loop.run {
             await #expect(throws: LoadError.status(503, url: World.url)) { try await world.readAll() }
             #expect(await world.network.requests.count == 1 + RetryPolicy.maximumRetries)
         }
+        #expect(ended != nil, "it hangs")
     }
 
     @Test("a passing failure is retried and not noticed") func passing() throws {
@@ -123,7 +128,7 @@ private struct World {
     @Test("CACHE-5: a changed validator never mixes two versions") func changed() throws {
         let world = try World(seed: 6)
         let other = [UInt8](repeating: 9, count: 1_000_000)
-        try world.loop.run {
+        let ended: Void? = try world.loop.run {
             let reader = try await world.loaders.open(world.resource, priority: .current, readAhead: 0)
             _ = try await reader.read(at: 0, count: 1_000)
             await world.network.serve(World.url, .init(bytes: other, validator: "\"2\""))
@@ -132,11 +137,12 @@ private struct World {
             let bytes5 = try await world.readAll()
             #expect(bytes5 == other)
         }
+        #expect(ended != nil, "it hangs")
     }
 
     @Test("DISK-1: a full disk costs the cache, not the bytes; the host learns of it once") func fullDisk() throws {
         let world = try World(seed: 7)
-        try world.loop.run {
+        let ended: Void? = try world.loop.run {
             await world.disk.setCapacity(200_000)
             let bytes6 = try await world.readAll()
             #expect(bytes6 == world.content)
@@ -146,13 +152,14 @@ private struct World {
             }
             #expect(await world.loaders.takeCacheFailure() == nil)
         }
+        #expect(ended != nil, "it hangs")
     }
 
     @Test("PRELOAD-3: a preload fetches its size and no more; CACHE-8: reading past the end ends") func prefetch()
         throws
     {
         let world = try World(seed: 8)
-        try world.loop.run {
+        let ended: Void? = try world.loop.run {
             try await world.loaders.prefetch(world.resource, .bytes(300_000), priority: .preload)
             #expect(await world.loaders.traffic.bytesFetched == 300_000)
             let reader = try await world.loaders.open(world.resource, priority: .current, readAhead: 0)
@@ -161,6 +168,7 @@ private struct World {
             #expect(await world.network.requests.count == 1)
             await reader.close()
         }
+        #expect(ended != nil, "it hangs")
     }
 
     @Test("MEDIA-1: an index at the end is asked for as soon as the first bytes tell of it, with one request")
@@ -175,7 +183,7 @@ private struct World {
         let ftyp = box("ftyp", 16) + [UInt8](repeating: 0, count: 8)
         let media = box("mdat", 900_000) + [UInt8](repeating: 7, count: 900_000 - 8)
         let content = ftyp + media + box("moov", 20_000) + [UInt8](repeating: 0, count: 20_000 - 8)
-        try world.loop.run {
+        let ended: Void? = try world.loop.run {
             await world.network.serve(url, .init(bytes: content, validator: "\"1\""))
             let resource = Resource(key: try CacheKey("last"), urls: [url])
             let reader = try await world.loaders.open(resource, priority: .current, readAhead: 8_000_000)
@@ -190,17 +198,19 @@ private struct World {
             #expect(more.allSatisfy { !$0.overlaps(900_016..<920_016) }, "each byte once")
             await reader.close()
         }
+        #expect(ended != nil, "it hangs")
     }
 
     @Test("cancelling one of two who wait ends only its own wait") func cancelOne() throws {
         let world = try World(seed: 9)
-        try world.loop.run {
+        let ended: Void? = try world.loop.run {
             let first = world.loop.spawn { _ = try? await world.readAll(.preload) }
             let second = Task(executorPreference: world.loop) { try await world.readAll() }
             try await world.loop.sleep(for: .milliseconds(30))
             first.cancel()
             #expect(try await second.value == world.content)
         }
+        #expect(ended != nil, "it hangs")
     }
 }
 

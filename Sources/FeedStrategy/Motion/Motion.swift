@@ -1,3 +1,5 @@
+import FeedVocabulary
+
 /// How the viewer moves through a list: which way, how fast, and how long on each entry.
 package struct Motion: Hashable, Sendable {
     package enum Direction: Hashable, Sendable { case forward, backward }
@@ -58,6 +60,6 @@ package struct Motion: Hashable, Sendable {
 
     /// How long the viewer stays on an entry, as a rule: the median of the last ones; `nil` before the second selection.
     package var typicalDwell: Duration? {
-        dwells.isEmpty ? nil : dwells.sorted()[dwells.count / 2]
+        dwells.median
     }
 }

@@ -84,8 +84,7 @@ extension FeedPage {
         (audit.hasCurrent, audit.hasCarried) = (current != nil, carried != nil)
         (audit.isPlayPending, audit.isAnnounced) = (pendingPlay != nil, planner?.announced != nil)
         audit.overlay = overlay
-        let surroundings = surroundings
-        audit.mayFetch = !surroundings.isOffline && !surroundings.isBudgetSpent
+        audit.mayFetch = runtime.loaders.assumeIsolated { !$0.isOffline && !$0.isBudgetSpent }
         audit.movesBackward = planner?.motion.direction == .backward
         if let gate = planner?.gate { (audit.startLimit, audit.stopLimit) = (gate.start.seconds, gate.stop.seconds) }
         return audit

@@ -72,7 +72,7 @@ extension FeedPage {
         list.play(entry)
         overlay = nil
         planner?.selected(place: list.place, at: loop.now.offset)
-        currentChanged()
+        forgetLook()
         releaseStarting()
         for other in taken.keys.sorted() where other != entry {  // the viewer went elsewhere
             if let clip = taken.removeValue(forKey: other) { release(clip) }
@@ -180,7 +180,7 @@ extension FeedPage {
             metrics.preloadedBytes = clip.storedBytes
             if clip.storedBytes > 0 { metrics.servedAs = .preloaded }
         }
-        metrics.variant = clip.file.variant
+        metrics.variant = clip.file.variant?.name
         metrics.timeToFirstFrame = calledAt.duration(to: loop.now)
         metrics.media = clip.description
         let needsAnswer = metrics.servedAs == .cold || metrics.servedAs == .preloaded
@@ -241,6 +241,11 @@ extension FeedPage {
     /// The next look at the current play is the first of it.
     func currentChanged() {
         planner?.currentChanged()
+        forgetLook()
+    }
+
+    /// What was seen of the play before holds no longer, nor how fast other work went beside it.
+    func forgetLook() {
         (look, mediaRate) = (nil, nil)
         setPaces(PacingPolicy.Rates(), nil)
     }
@@ -307,11 +312,12 @@ extension FeedPage {
         if let duration = clip.description.duration, duration > .zero, let length = clip.reader.length {
             mediaRate = min(Self.highestMediaRate, Double(length) / max(0.001, duration.seconds))
         }
+        let surroundings = surroundings
         planner?.update(seen, surroundings)
         setPaces(
             PacingPolicy.rates(
                 isComfortable: planner?.gate.isOpen == true, mediaRate: mediaRate, isComplete: status.isComplete,
-                throughput: throughput), clip)
+                throughput: surroundings.throughput), clip)
         replan()
         watch(after: Self.tick) { await $0.look(clip) }
     }

@@ -51,10 +51,7 @@ extension FeedPage {
     func replan() {
         guard machine.state == .sourced else { return }
         let surroundings = surroundings
-        if !surroundings.hasPlay {
-            (look, mediaRate) = (nil, nil)
-            setPaces(PacingPolicy.Rates(), nil)
-        }
+        if !surroundings.hasPlay { forgetLook() }
         guard let plan = planner?.plan(list, surroundings) else { return }
         carryOut(plan.preRender)
         for cancel in plan.preload.cancels { cancelPreload(cancel.entry, cancel.reason) }
@@ -167,8 +164,8 @@ extension FeedPage {
         if let number, preloads[entry]?.number != number { return }  // it was cancelled meanwhile
         record.works(on: runtime.loaders.assumeIsolated { $0.storageKey(of: file.resource) }, for: entry)
         let isNew = prepared[entry]?.key != file.resource.key
-        prepared[entry] = PreparedFile(vid: file.vid, key: file.resource.key, variant: file.variant ?? "")
-        if isNew, let asked = file.fallsBackFrom, let got = file.resolution {
+        prepared[entry] = PreparedFile(vid: file.vid, key: file.resource.key, variant: file.variant?.name ?? "")
+        if isNew, let asked = file.fallsBackFrom, let got = file.variant?.resolution {
             send(.resolutionFellBack(entry, asked: asked, got: got))
         }
     }
@@ -176,14 +173,16 @@ extension FeedPage {
     /// Tells when what is opened for a play is not what was prepared.
     private func compareWithPrepared(_ entry: EntryID, _ file: ResolvedFile) {
         if let before = prepared[entry], before.vid != nil, before.vid == file.vid, before.key != file.resource.key {
-            send(.resolutionMismatch(entry, prepared: before.variant, played: file.variant ?? ""))
+            send(.resolutionMismatch(entry, prepared: before.variant, played: file.variant?.name ?? ""))
         }
         prepare(entry, file)
     }
 
     /// At least what the service says that the first frame needs.
     private static func amount(_ amount: StrategyPlanner.Amount, _ file: ResolvedFile) -> StrategyPlanner.Amount {
-        guard case .firstFrame(let guess, let largest) = amount, let head = file.headLength else { return amount }
+        guard case .firstFrame(let guess, let largest) = amount, let head = file.variant?.headLength else {
+            return amount
+        }
         return .firstFrame(guess: min(largest, max(guess, head)), largest: largest)
     }
 
@@ -196,7 +195,7 @@ extension FeedPage {
         var resource = source.resource
         resource.expectsMedia = work == .cover
         do {
-            try await runtime.loaders.prefetchWhole(resource, largest: Self.largestExtra, priority: .preload)
+            try await runtime.loaders.prefetch(resource, .bytes(Self.largestExtra), priority: .preload)
         } catch {
             guard preloads[entry]?.number == number, !(error is CancellationError) else { return }
             send(.workFailed(work, entry, "\(error)"))

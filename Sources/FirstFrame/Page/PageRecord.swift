@@ -44,9 +44,7 @@ public struct PageMetrics: Hashable, Sendable {
     public var unplayedBytes: [StrategyReason: Int64] = [:]
 
     /// The middle one of ``timesToFirstFrame``.
-    public var medianTimeToFirstFrame: Duration? {
-        timesToFirstFrame.isEmpty ? nil : timesToFirstFrame.sorted()[timesToFirstFrame.count / 2]
-    }
+    public var medianTimeToFirstFrame: Duration? { timesToFirstFrame.median }
     /// Share of the plays whose first frame was held by a spare engine, 0 to 1.
     public var preRenderedShare: Double {
         let all = plays.values.reduce(0, +)

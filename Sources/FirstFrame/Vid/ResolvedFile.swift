@@ -8,14 +8,11 @@ struct ResolvedFile: Sendable {
     /// For error texts, without secrets.
     let name: String
     var vid: String?
-    var resolution: Resolution?
-    /// Resolution and codec.
-    var variant: String?
+    /// What the service told of it.
+    var variant: VidMedia.Variant?
     /// The resolution that was asked for, when another had to be taken.
     var fallsBackFrom: Resolution?
     var posterURL: String?
-    /// Bytes that hold the index and the first frame, where the service tells.
-    var headLength: Int64?
 }
 
 extension FeedRuntime {
@@ -38,8 +35,7 @@ extension FeedRuntime {
             return media.variants.first { $0.isSame(as: variant) }?.urls ?? []
         }
         var file = ResolvedFile(resource: resource, name: source.name, vid: vidSource.vid)
-        (file.resolution, file.variant, file.posterURL) = (variant.resolution, variant.name, media.posterURL)
-        file.headLength = variant.headLength
+        (file.variant, file.posterURL) = (variant, media.posterURL)
         if let asked = vidSource.resolution, asked != variant.resolution { file.fallsBackFrom = asked }
         return file
     }

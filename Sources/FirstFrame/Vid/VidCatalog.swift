@@ -31,7 +31,6 @@ actor VidCatalog {
     private struct Known {
         let media: VidMedia
         let until: WallTime
-        let age: Int
     }
     static let mostInFlight = 4
     /// An answer without an expiry is asked for again after this long.
@@ -42,11 +41,11 @@ actor VidCatalog {
 
     private let resolver: any VidResolver
     private let client: WebClient
-    private var known: [Key: Known] = [:]
+    private var known = RecentItems<Key, Known>(capacity: capacity)
     private var flights: [Key: Flight] = [:]
     private var count = 0
     /// The variant that was chosen for a source, so that preload, pre-render and play have the same bytes.
-    private var choices: [Wish: (variant: VidMedia.Variant, age: Int)] = [:]
+    private var choices = RecentItems<Wish, VidMedia.Variant>(capacity: capacity)
     private(set) var startup: StartupResolution
 
     init(on loop: any LoopExecutor, resolver: any VidResolver, client: WebClient, startup: StartupResolution) {
@@ -56,7 +55,7 @@ actor VidCatalog {
     /// Choices from now on go by these rules; those that were made are made anew.
     func setStartup(_ startup: StartupResolution) {
         self.startup = startup
-        choices = [:]
+        choices.removeAll()
     }
 
     var inFlight: Int { flights.values.count { $0.task != nil } }
@@ -72,7 +71,7 @@ actor VidCatalog {
         let media = try await media(of: source, isUrgent: isUrgent)
         let wish = Wish(source)
         // The same file, at the URLs of today.
-        if let chosen = choices[wish], let today = media.variants.first(where: { $0.isSame(as: chosen.variant) }) {
+        if let chosen = choices[wish], let today = media.variants.first(where: { $0.isSame(as: chosen) }) {
             return (today, media)
         }
         let offers = media.variants.map {
@@ -81,11 +80,7 @@ actor VidCatalog {
         let index = startup.choose(
             from: offers, asked: source.resolution, codec: source.codec, throughput: throughput, isMetered: isMetered)
         guard let index else { throw VidError.noVariant(vid: source.vid) }
-        count += 1
-        choices[wish] = (media.variants[index], count)
-        if choices.count > Self.capacity, let oldest = choices.min(by: { $0.value.age < $1.value.age }) {
-            choices[oldest.key] = nil
-        }
+        choices[wish] = media.variants[index]
         return (media.variants[index], media)
     }
 
@@ -162,10 +157,6 @@ actor VidCatalog {
         let until =
             media.expires.map { WallTime(secondsSince1970: $0.secondsSince1970 - Self.margin) }
             ?? loop.wallTime.advanced(by: Self.usualLife)
-        count += 1
-        known[key] = Known(media: media, until: until, age: count)
-        if known.count > Self.capacity, let oldest = known.min(by: { $0.value.age < $1.value.age }) {
-            known[oldest.key] = nil
-        }
+        known[key] = Known(media: media, until: until)
     }
 }

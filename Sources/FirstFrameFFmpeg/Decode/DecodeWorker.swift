@@ -106,12 +106,11 @@ final class DecodeWorker: Sendable {
         var video: Duration?
         var nextVideo: Duration?
         var audio: Duration?
-        /// Whether nothing more will come of it.
-        var isVideoDone: Bool
-        var isAudioDone: Bool
         /// Whether the present pass has nothing more of it.
         var isVideoDry: Bool
         var isAudioDry: Bool
+        /// Whether nothing more will come at all.
+        var isDone: Bool
         var failure: (any Error)?
         var readOffset: Int64
         var queuedFrames: Int
@@ -124,14 +123,13 @@ final class DecodeWorker: Sendable {
     func front() -> Front {
         shared.withLock { shared in
             shared.isNoticeDue = true
+            let isVideoDry = shared.isVideoDone && shared.video.isEmpty
+            let isAudioDry = shared.isAudioDone && shared.audio.isEmpty
             return Front(
                 video: shared.video.first?.presentationTime,
                 nextVideo: shared.video.dropFirst().first?.presentationTime,
                 audio: shared.audio.first?.presentationTime,
-                isVideoDone: shared.isVideoDone && shared.video.isEmpty && (shared.isOver || !shared.loops),
-                isAudioDone: shared.isAudioDone && shared.audio.isEmpty && (shared.isOver || !shared.loops),
-                isVideoDry: shared.isVideoDone && shared.video.isEmpty,
-                isAudioDry: shared.isAudioDone && shared.audio.isEmpty,
+                isVideoDry: isVideoDry, isAudioDry: isAudioDry, isDone: isVideoDry && isAudioDry && shared.isOver,
                 failure: shared.failure,
                 readOffset: shared.readOffset, queuedFrames: shared.video.count, isSeeking: shared.isSeeking,
                 isDecoded: shared.isOver)

@@ -222,7 +222,7 @@ final class Demuxer {
         for stream in [video, audio].compactMap({ $0 }) {
             if stream.pointee.start_time != ff_no_timestamp {
                 begins(at: duration(stream.pointee.start_time, stream.pointee.time_base))
-            } else if stream == audio, let first = samples(of: stream).first(where: { _ in true }) {
+            } else if stream == audio, let first = samples(of: stream).first {
                 begins(at: duration(first.timestamp, stream.pointee.time_base))
             } else if stream == video {
                 isFirstVideoAwaited = true
@@ -288,7 +288,7 @@ final class Demuxer {
 
     private struct RawSample { var position: Int64 = 0, timestamp: Int64 = 0, size: Int32 = 0, isKey = false }
 
-    private func samples(of stream: UnsafeMutablePointer<AVStream>) -> some Sequence<RawSample> {
+    private func samples(of stream: UnsafeMutablePointer<AVStream>) -> some Collection<RawSample> {
         (0..<avformat_index_get_entries_count(stream)).lazy.map { entry in
             var sample = RawSample()
             var isKey: Int32 = 0

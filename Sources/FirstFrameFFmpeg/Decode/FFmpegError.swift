@@ -1,4 +1,5 @@
 internal import CFFmpeg
+import Playback
 
 /// A call of FFmpeg that failed; `code` is its negative AVERROR.
 struct FFmpegError: Error, Hashable, CustomStringConvertible {
@@ -8,6 +9,11 @@ struct FFmpegError: Error, Hashable, CustomStringConvertible {
         av_strerror(code, &text, text.count)
         let length = text.firstIndex(of: 0) ?? text.count
         return "\(String(decoding: text[..<length].map(UInt8.init(bitPattern:)), as: UTF8.self)) (\(call))"
+    }
+
+    /// An error of any kind as the host knows it.
+    static func told(_ error: any Error, of name: String) -> any Error {
+        (error as? FFmpegError).map { PlaybackError.decoding(name: name, reason: $0.description) } ?? error
     }
 }
 

@@ -25,8 +25,8 @@ struct StillWork: Sendable {
             }
             guard let first else { throw PlaybackError.truncated(name: input.name) }
             return try converted(first)
-        } catch let error as FFmpegError {
-            throw PlaybackError.decoding(name: input.name, reason: error.description)
+        } catch {
+            throw FFmpegError.told(error, of: input.name)
         }
     }
 
@@ -41,8 +41,7 @@ struct StillWork: Sendable {
     }
 
     private func converted(_ frame: VideoFrame) throws -> VideoFrame {
-        guard let format, format != frame.pixelFormat else { return frame }
-        return try frame.converted(to: format)
+        try format.map { try frame.converted(to: $0) } ?? frame
     }
 
     /// By a grid of samples of the first plane, which is brightness but in packed formats, where it is close enough.

@@ -98,7 +98,7 @@ actor FFmpegEngine: PlayerEngine {
             let wasStopped = machine.state == .stopped
             await stop()
             if Task.isCancelled { throw CancellationError() }
-            throw wasStopped ? PlaybackError.stopped : Self.told(error, of: input.name)
+            throw wasStopped ? PlaybackError.stopped : FFmpegError.told(error, of: input.name)
         }
     }
 
@@ -169,7 +169,7 @@ actor FFmpegEngine: PlayerEngine {
         guard !front.isSeeking else { return }
         readOffset = front.readOffset
         if let failure = front.failure {
-            endSeek(.failure(Self.told(failure, of: input?.name ?? "")))
+            endSeek(.failure(FFmpegError.told(failure, of: input?.name ?? "")))
         } else {
             // The picture of a place that was not left is on screen already.
             if let frame = worker.takeVideo(), !isRemakingSound { show(frame) }
@@ -185,11 +185,6 @@ actor FFmpegEngine: PlayerEngine {
         // Beyond an end that nobody knew: the clock is where the media is.
         if index.duration == nil, end < clock.position(at: loop.now) { clock.freeze(at: end) }
         if machine.state == .held { heldVideo = frame } else { deliver(frame) }
-    }
-
-    /// An error as the host knows it.
-    private static func told(_ error: any Error, of name: String) -> any Error {
-        (error as? FFmpegError).map { PlaybackError.decoding(name: name, reason: $0.description) } ?? error
     }
 
     /// Lets the clock run, as soon as there is something to show.
@@ -349,7 +344,7 @@ actor FFmpegEngine: PlayerEngine {
                 deliver(buffer)
                 isBusy = true
             }
-            if front.isVideoDone, front.isAudioDone { return finish(front.failure) }
+            if front.isDone { return finish(front.failure) }
             if !isBusy { return }
         }
     }
@@ -373,7 +368,7 @@ actor FFmpegEngine: PlayerEngine {
             var wakeups: [Duration] = []
             if let time = front.audio { wakeups.append(time - Self.soundLead) }
             if let time = front.video { wakeups.append(time) }
-            if front.isVideoDone && front.isAudioDone {
+            if front.isDone {
                 if position >= deliveredUntil || front.failure != nil { return finish(front.failure) }
                 wakeups.append(deliveredUntil)
             } else if isStarving(front) {
@@ -430,9 +425,8 @@ actor FFmpegEngine: PlayerEngine {
         let front = worker.front()
         readOffset = front.readOffset
         if let failure = front.failure { return finish(failure) }
-        let isOver = front.isVideoDone && front.isAudioDone
         let hasSomething = front.video != nil || (front.isVideoDry && front.audio != nil)
-        guard isOver || (hasSomething && (isSupplied || front.isDecoded)) else { return scheduleStallCheck() }
+        guard front.isDone || (hasSomething && (isSupplied || front.isDecoded)) else { return scheduleStallCheck() }
         if let start = stallStart.take() { resumed(after: start.duration(to: loop.now)) }
         isStarting = false
         clock.start(at: loop.now)

@@ -1,3 +1,4 @@
+import FeedVocabulary
 import FirstFrame
 import FirstFrameFFmpeg
 import Foundation
@@ -137,7 +138,7 @@ struct ScaleBench {
             times.append(start.duration(to: .now) / .microseconds(1) / Double(Self.switches))
         }
         await runtime.clearAll()
-        return times.sorted()[times.count / 2]
+        return times.median ?? 0
     }
 
     private func setSourcesTime(_ count: Int) async throws -> (set: Double, scan: Double) {
@@ -161,6 +162,6 @@ struct ScaleBench {
             scans.append(start.duration(to: .now) / .milliseconds(1))
         }
         await page.clear()
-        return (sets.sorted()[sets.count / 2], scans.sorted()[scans.count / 2])
+        return (sets.median ?? 0, scans.median ?? 0)
     }
 }

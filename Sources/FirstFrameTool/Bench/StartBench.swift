@@ -1,6 +1,6 @@
 import EventLoop
+import FeedVocabulary
 import FirstFrame
-import FirstFrameFFmpeg
 import Foundation
 import Origin
 
@@ -60,17 +60,17 @@ struct StartBench {
                 console.say(line(row))
                 report.clips.append(row)
             }
-            report.coldToLimit[name] = Self.middle(report.clips.filter { $0.network == name }.compactMap(\.coldToLimit))
+            report.coldToLimit[name] = report.clips.filter { $0.network == name }.compactMap(\.coldToLimit).median
         }
-        report.bareMs = Self.middle(report.clips.compactMap(\.bareMs))
-        report.preloadedMs = Self.middle(report.clips.compactMap(\.preloadedMs))
-        report.preloadedToBare = Self.middle(
+        report.bareMs = report.clips.compactMap(\.bareMs).median ?? 0
+        report.preloadedMs = report.clips.compactMap(\.preloadedMs).median ?? 0
+        report.preloadedToBare =
             report.clips.compactMap { row in
                 guard let preloaded = row.preloadedMs, let bare = row.bareMs else { return nil }
                 return preloaded / bare
-            })
+            }.median ?? 0
         let preRendered = report.clips.compactMap(\.preRenderedMs)
-        (report.preRenderedMs, report.preRenderedWorstMs) = (Self.middle(preRendered), preRendered.max() ?? 0)
+        (report.preRenderedMs, report.preRenderedWorstMs) = (preRendered.median ?? 0, preRendered.max() ?? 0)
         for (name, _) in Self.networks {
             console.say(
                 "cold at \(name): \(shown(report.coldToLimit[name])) x the network's limit (median of the clips)")
@@ -87,12 +87,11 @@ struct StartBench {
             + "\(shown(row.preloadedMs)) ms (bare \(shown(row.bareMs))), pre-rendered \(shown(row.preRenderedMs)) ms"
     }
     private func shown(_ value: Double?) -> String { value.map { String(format: "%.2f", $0) } ?? "-" }
-    private static func middle(_ values: [Double]) -> Double { values.isEmpty ? 0 : values.sorted()[values.count / 2] }
 
     private func median(_ body: () async throws -> Double?) async throws -> Double? {
         var times: [Double] = []
         for _ in 0..<Self.rounds { if let time = try await body() { times.append(time) } }
-        return times.isEmpty ? nil : Self.middle(times)
+        return times.median
     }
 
     // MARK: The bare program
@@ -110,8 +109,7 @@ struct StartBench {
         try process.run()
         let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
         process.waitUntilExit()
-        let times = text.split(separator: "\n").compactMap { Double($0) }
-        return times.isEmpty ? nil : Self.middle(times)
+        return text.split(separator: "\n").compactMap { Double($0) }.median
     }
 
     // MARK: Ours
@@ -167,34 +165,8 @@ struct StartBench {
         _ name: String, _ shape: NetworkShape, _ strategies: [Strategy],
         _ body: (FeedPage, FeedRuntime) async throws -> Double?
     ) async throws -> Double? {
-        let cache = try TemporaryFolder()
-        let originLoop = try LoopThread()
-        defer {
-            originLoop.stop()
-            cache.remove()
-        }
-        let origin = try await OriginServer.start(folder: folder, shape: shape, on: originLoop)
-        var configuration = RuntimeConfiguration()
-        configuration.cacheDirectory = cache.path
-        let runtime = try await FeedRuntime.start(engines: FFmpegEngines(), configuration: configuration)
-        let result: Result<Double?, any Error>
-        do {
-            let page = try await runtime.makePage("start", strategies: strategies)
-            try await runtime.enter(page)
-            func entry(_ query: String, _ id: EntryID) throws -> FeedEntry {
-                FeedEntry(try URLSource(url: "\(origin.baseURL)/\(name)?entry=\(query)"), id: id)
-            }
-            try await page.setSources(
-                [try entry("warm", "warm"), try entry("next", "next")]
-                    + (0..<12).map { try entry("between\($0)", EntryID("between\($0)")) } + [
-                        try entry("other", "other")
-                    ])
-            result = .success(try await body(page, runtime))
-        } catch {
-            result = .failure(error)
-        }
-        await runtime.shutdown()
-        await origin.stop()
-        return try result.get()
+        let ids = ["warm", "next"] + (0..<12).map { "between\($0)" } + ["other"]
+        return try await TemporaryFeed(folder: folder, shape: shape, strategies: strategies).run(
+            ids.map { (id: $0, clip: name) }, body)
     }
 }

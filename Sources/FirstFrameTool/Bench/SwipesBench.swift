@@ -1,6 +1,6 @@
 import EventLoop
+import FeedVocabulary
 import FirstFrame
-import FirstFrameFFmpeg
 import Foundation
 import Origin
 
@@ -47,7 +47,7 @@ struct SwipesBench {
         }
         console.say(
             "  pre-rendered: \(Int((report.preRenderedShare * 100).rounded())) %, median "
-                + "\(Self.median(report.swipesMs).shown) ms, slowest \((report.swipesMs.max() ?? 0).shown) ms, "
+                + "\((report.swipesMs.median ?? 0).shown) ms, slowest \((report.swipesMs.max() ?? 0).shown) ms, "
                 + "stalls: \(report.stalls)")
         console.say("\(Self.flings) flings through \(Self.flung) clips in 2 s, and the clip where each stops, cold")
         for fling in 0..<Self.flings {
@@ -57,11 +57,11 @@ struct SwipesBench {
             try await coldOnce(target, &report)
         }
         // Of the same clip each: clips are not alike.
-        report.flingToCold = Self.median(zip(report.flingStopMs, report.coldMs).map { $0 / max(0.001, $1) })
+        report.flingToCold = zip(report.flingStopMs, report.coldMs).map { $0 / max(0.001, $1) }.median ?? 0
         report.flingWasteShare = Double(report.flingUnplayed) / Double(max(1, report.flingFetched))
         console.say(
-            "  where it stops: median \(Self.median(report.flingStopMs).shown) ms, cold "
-                + "\(Self.median(report.coldMs).shown) ms: \(String(format: "%.2f", report.flingToCold)) x; of "
+            "  where it stops: median \((report.flingStopMs.median ?? 0).shown) ms, cold "
+                + "\((report.coldMs.median ?? 0).shown) ms: \(String(format: "%.2f", report.flingToCold)) x; of "
                 + "\(report.flingFetched / 1024) KB fetched \(Int((report.flingWasteShare * 100).rounded())) % unseen")
         return report
     }
@@ -117,34 +117,7 @@ struct SwipesBench {
     private func withFeed(
         _ strategies: [Strategy], _ body: (FeedPage, FeedRuntime) async throws -> Void
     ) async throws {
-        let cache = try TemporaryFolder()
-        let originLoop = try LoopThread()
-        defer {
-            originLoop.stop()
-            cache.remove()
-        }
-        let origin = try await OriginServer.start(folder: folder, shape: shape, on: originLoop)
-        var configuration = RuntimeConfiguration()
-        configuration.cacheDirectory = cache.path
-        let runtime = try await FeedRuntime.start(engines: FFmpegEngines(), configuration: configuration)
-        let result: Result<Void, any Error>
-        do {
-            let page = try await runtime.makePage("swipes", strategies: strategies)
-            try await runtime.enter(page)
-            try await page.setSources(
-                try (0..<Self.swipes + 20).map { number in
-                    let name = DemoClips.name(number % DemoClips.count + 1)
-                    return FeedEntry(
-                        try URLSource(url: "\(origin.baseURL)/\(name)?entry=\(number)"), id: EntryID("\(number)"))
-                })
-            result = .success(try await body(page, runtime))
-        } catch {
-            result = .failure(error)
-        }
-        await runtime.shutdown()
-        await origin.stop()
-        try result.get()
+        let entries = (0..<Self.swipes + 20).map { (id: "\($0)", clip: DemoClips.name($0 % DemoClips.count + 1)) }
+        try await TemporaryFeed(folder: folder, shape: shape, strategies: strategies).run(entries, body)
     }
-
-    private static func median(_ values: [Double]) -> Double { values.isEmpty ? 0 : values.sorted()[values.count / 2] }
 }

@@ -1,7 +1,7 @@
 import EventLoop
 import FeedStrategy
+import FeedVocabulary
 import FirstFrame
-import FirstFrameFFmpeg
 import Foundation
 import Origin
 
@@ -13,45 +13,19 @@ struct ClipLimits: Sendable {
         let decodeMs: Double
     }
     private let shape: NetworkShape
-    private var clips: [String: Clip] = [:]
+    private let clips: [String: Clip]
 
     /// Opens each clip some times from disk, without a network between.
     init(of names: [String], in folder: String, shape: NetworkShape) async throws {
         self.shape = shape
-        let cache = try TemporaryFolder()
-        let loop = try LoopThread()
-        defer {
-            loop.stop()
-            cache.remove()
-        }
-        let origin = try await OriginServer.start(folder: folder, on: loop)
-        var configuration = RuntimeConfiguration()
-        configuration.cacheDirectory = cache.path
-        let runtime: FeedRuntime
-        do {
-            runtime = try await FeedRuntime.start(engines: FFmpegEngines(), configuration: configuration)
-        } catch {
-            await origin.stop()
-            throw error
-        }
-        do {
-            let page = try await runtime.makePage("limits", strategies: [])
-            try await runtime.enter(page)
-            let entries = try Set(names).sorted().map {
-                FeedEntry(try URLSource(url: origin.baseURL + "/" + $0), id: EntryID($0))
-            }
-            try await page.setSources(entries)
-            for entry in entries {
+        clips = try await TemporaryFeed(folder: folder).run(Set(names).sorted().map { (id: $0, clip: $0) }) { page, _ in
+            var clips: [String: Clip] = [:]
+            for entry in await page.entries {
                 try Task.checkCancellation()
-                if let clip = try? await Self.measure(entry.id, page, folder) { clips[entry.id.name] = clip }
+                if let clip = try? await Self.measure(entry, page, folder) { clips[entry.name] = clip }
             }
-        } catch {
-            await runtime.shutdown()
-            await origin.stop()
-            throw error
+            return clips
         }
-        await runtime.shutdown()
-        await origin.stop()
     }
 
     private static func measure(_ entry: EntryID, _ page: FeedPage, _ folder: String) async throws -> Clip? {
@@ -68,7 +42,7 @@ struct ClipLimits: Sendable {
         let head = Array(try file.read(upToCount: 4096) ?? Data())
         var tail: Int64 = 0
         if case .indexLast(let offset) = ContainerHead(head) { tail = Int64(try file.seekToEnd()) - offset }
-        return Clip(firstFrameEnd: end, tailBytes: max(0, tail), decodeMs: times.dropFirst().sorted()[1])
+        return Clip(firstFrameEnd: end, tailBytes: max(0, tail), decodeMs: times.dropFirst().median ?? 0)
     }
 
     /// In milliseconds; `nil` for a clip that could not be measured.
@@ -85,19 +59,5 @@ struct ClipLimits: Sendable {
     }
 
     /// Median time to open and decode from disk, in milliseconds.
-    var medianDecode: Double? {
-        let times = clips.values.map(\.decodeMs).sorted()
-        return times.isEmpty ? nil : times[times.count / 2]
-    }
-}
-
-/// A folder that is gone afterwards.
-struct TemporaryFolder: Sendable {
-    let path: String
-    init() throws {
-        let url = FileManager.default.temporaryDirectory.appending(path: "firstframe-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
-        path = url.path(percentEncoded: false)
-    }
-    func remove() { try? FileManager.default.removeItem(atPath: path) }
+    var medianDecode: Double? { clips.values.map(\.decodeMs).median }
 }

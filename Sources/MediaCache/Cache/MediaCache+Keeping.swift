@@ -25,8 +25,6 @@ extension MediaCache {
         guard !status.isDirectory else { throw LoopError(code: -EISDIR, call: "open \(path)") }
         return (try await files.openToRead(path), status.length)
     }
-    /// Its length; `nil` when it can't be read.
-    package func localLength(_ path: String) async -> Int64? { try? await files.stat(path).length }
 
     /// What is stored of a resource, without pinning it.
     package func record(of key: CacheKey) -> CacheRecord? { entries[key]?.record }

@@ -12,7 +12,6 @@ package actor EnginePool {
     private var audible: Set<ObjectIdentifier> = []
 
     package init(on loop: any LoopExecutor, factory: any EngineFactory, limit: Int) {
-        precondition(limit > 0, "a pool holds at least one engine")
         (self.loop, self.factory, self.limit) = (loop, factory, limit)
         line = SlotLine(limit: limit)
     }
@@ -25,12 +24,7 @@ package actor EnginePool {
     /// - Parameter factory: Of the host's own; `nil` for the pool's.
     /// - Throws: `CancellationError`, or ``PlaybackError/stopped`` when the pool is closed.
     package func acquire(from factory: (any EngineFactory)? = nil) async throws -> any PlayerEngine {
-        let id = line.nextNumber()
-        try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { line.enter(id, $0) }
-        } onCancel: {
-            loop.post { self.assumeIsolated { $0.line.giveUp(id) } }
-        }
+        try await line.enter(of: self, on: loop) { $0.line }
         return (factory ?? self.factory).makeEngine(in: EngineEnvironment(loop: loop))
     }
 

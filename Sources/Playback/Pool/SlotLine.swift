@@ -10,21 +10,32 @@ final class SlotLine {
     private(set) var usedCount = 0
     private var waiters: [Waiter] = []
     private var nextID = 0
-    private(set) var isClosed = false
+    private var isClosed = false
 
     init(limit: Int) {
         precondition(limit > 0, "a line has at least one place")
         self.limit = limit
     }
 
-    func nextNumber() -> Int {
+    /// Waits for a place; to be given back with ``leave()``.
+    ///
+    /// - Parameter owner: The actor that has the line.
+    /// - Throws: `CancellationError`, or ``PlaybackError/stopped`` when the line is closed.
+    func enter<Owner: Actor>(
+        of owner: isolated Owner, on loop: any LoopExecutor, _ line: @escaping @Sendable (isolated Owner) -> SlotLine
+    ) async throws {
         nextID += 1
-        return nextID
+        let id = nextID
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { enter(id, $0) }
+        } onCancel: {
+            loop.post { owner.assumeIsolated { line($0).giveUp(id) } }
+        }
     }
 
     /// Takes a place now, or puts the caller in line. Called inside the caller's continuation: a host's task may be
     /// suspended on the way there, so that what was asked before no longer holds.
-    func enter(_ id: Int, _ continuation: CheckedContinuation<Void, any Error>) {
+    private func enter(_ id: Int, _ continuation: CheckedContinuation<Void, any Error>) {
         if Task.isCancelled { return continuation.resume(throwing: CancellationError()) }
         if isClosed { return continuation.resume(throwing: PlaybackError.stopped) }
         if usedCount < limit, waiters.isEmpty {
@@ -34,7 +45,7 @@ final class SlotLine {
         waiters.append(Waiter(id: id, continuation: continuation))
     }
 
-    func giveUp(_ id: Int) {
+    private func giveUp(_ id: Int) {
         guard let index = waiters.firstIndex(where: { $0.id == id }) else { return }
         waiters.remove(at: index).continuation.resume(throwing: CancellationError())
     }

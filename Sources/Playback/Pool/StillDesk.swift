@@ -13,12 +13,7 @@ package actor StillDesk {
     ///
     /// - Throws: ``PlaybackError``, ``LoadError``, or `CancellationError`.
     package func still(of input: MediaInput, format: PixelFormat?) async throws -> VideoFrame {
-        let id = line.nextNumber()
-        try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { line.enter(id, $0) }
-        } onCancel: {
-            loop.post { self.assumeIsolated { $0.line.giveUp(id) } }
-        }
+        try await line.enter(of: self, on: loop) { $0.line }
         defer { line.leave() }
         return try await factory.still(of: input, format: format, in: EngineEnvironment(loop: loop))
     }

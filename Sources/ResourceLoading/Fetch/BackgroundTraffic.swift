@@ -125,13 +125,9 @@ extension ResourceLoaders {
     /// Waits for the network to come back, within limits.
     func waitForNetwork(_ loading: LoadingResource) {
         guard loading.retryTimer == nil else { return }
-        let key = loading.resource.storageKey
-        loading.retryTimer = loop.schedule(at: loop.now.advanced(by: Self.longestOffline)) {
-            self.assumeIsolated { loaders in
-                guard let loading = loaders.resources[key] else { return }
-                loading.retryTimer = nil
-                loaders.fail(loading, .network(reason: "there has been no network for a minute"))
-            }
+        loading.retryTimer = schedule(loading, at: loop.now.advanced(by: Self.longestOffline)) { loaders, loading in
+            loading.retryTimer = nil
+            loaders.fail(loading, .network(reason: "there has been no network for a minute"))
         }
     }
 

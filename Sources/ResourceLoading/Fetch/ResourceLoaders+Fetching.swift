@@ -65,13 +65,20 @@ extension ResourceLoaders {
             loop.cancel(timer)
         }
         loading.paceDue = due
+        loading.paceTimer = schedule(loading, at: LoopInstant(offset: due)) { loaders, loading in
+            loading.paceTimer = nil
+            loaders.pump(loading)
+        }
+    }
+
+    /// Runs `body` at `due`, unless the resource is closed by then.
+    func schedule(
+        _ loading: LoadingResource, at due: LoopInstant,
+        _ body: @escaping @Sendable (isolated ResourceLoaders, LoadingResource) -> Void
+    ) -> LoopTimer {
         let key = loading.resource.storageKey
-        loading.paceTimer = loop.schedule(at: LoopInstant(offset: due)) {
-            self.assumeIsolated { loaders in
-                guard let loading = loaders.resources[key] else { return }
-                loading.paceTimer = nil
-                loaders.pump(loading)
-            }
+        return loop.schedule(at: due) {
+            self.assumeIsolated { loaders in if let loading = loaders.resources[key] { body(loaders, loading) } }
         }
     }
 
@@ -342,14 +349,10 @@ extension ResourceLoaders {
     }
 
     private func retry(_ loading: LoadingResource, after delay: Duration) {
-        let key = loading.resource.storageKey
         if let timer = loading.retryTimer { loop.cancel(timer) }
-        loading.retryTimer = loop.schedule(at: loop.now.advanced(by: delay)) {
-            self.assumeIsolated { loaders in
-                guard let loading = loaders.resources[key] else { return }
-                loading.retryTimer = nil
-                loaders.pump(loading)
-            }
+        loading.retryTimer = schedule(loading, at: loop.now.advanced(by: delay)) { loaders, loading in
+            loading.retryTimer = nil
+            loaders.pump(loading)
         }
     }
 }

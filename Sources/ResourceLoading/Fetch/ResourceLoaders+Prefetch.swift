@@ -44,11 +44,6 @@ extension ResourceLoaders {
         }
     }
 
-    /// Brings a whole small resource to disk, such as a cover.
-    package func prefetchWhole(_ resource: Resource, largest: Int64, priority: LoadPriority) async throws {
-        try await prefetch(resource, .bytes(largest), priority: priority)
-    }
-
     private func bring(_ amount: StrategyPlanner.Amount, by reader: ByteReader) async throws -> PrefetchReport {
         var wanted: [ByteRange]
         switch amount {
@@ -106,7 +101,7 @@ extension ResourceLoaders {
     private func movieIndex(
         at range: ByteRange, of reader: ByteReader, _ wanted: inout [ByteRange]
     ) async throws -> MovieIndex? {
-        if !(wanted.first.map { $0.lowerBound <= range.lowerBound && $0.upperBound >= range.upperBound } ?? false) {
+        if !ByteRangeSet(wanted).contains(range) {
             wanted.append(range)
             await reader.want(wanted)
         }

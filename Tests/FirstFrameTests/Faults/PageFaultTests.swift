@@ -88,7 +88,7 @@ import Testing
     func transitions(place: Int, seed: UInt64) throws {
         let world = try SimulatedWorld(seed: seed, openTime: .milliseconds(5))
         let entries = try world.serveClips(4, bytes: 300_000)
-        _ = try world.loop.run {
+        try world.run {
             var pages: [FeedPage] = []
             for name in ["old", "A", "C"] {
                 let page = try await world.runtime.makePage(name)
@@ -118,7 +118,6 @@ import Testing
             _ = try await c.play("1")
             try await world.loop.sleep(for: .seconds(1))
             #expect(world.engines.counts.playing == 1, "seed \(seed)")
-            await world.runtime.shutdown()
         }
         #expect(world.engines.counts.mostPlaying == 1, "seed \(seed)")
     }
@@ -309,7 +308,7 @@ import Testing
     @Test("an owner that goes away frees the place, and its engines end") func forgottenOwner() throws {
         let world = try SimulatedWorld(seed: 3)
         let entries = try world.serveClips(2, bytes: 300_000)
-        try world.loop.run {
+        try world.run {
             var page: FeedPage? = try await world.runtime.makePage("A")
             try await world.runtime.enter(page!)
             try await page!.setSources(entries)
@@ -321,7 +320,6 @@ import Testing
             #expect(world.engines.counts.live == 0)
             let other = try await world.runtime.makePage("A")  // the name is free again
             try await other.enable([.preload])
-            await world.runtime.shutdown()
         }
     }
 

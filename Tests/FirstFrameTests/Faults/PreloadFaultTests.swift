@@ -15,25 +15,6 @@ extension SimulatedWorld {
         }
         return seen
     }
-    /// A page with given strategies that owns them and has its list.
-    func openPage(_ name: String, _ entries: [FeedEntry], _ strategies: [Strategy]) async throws -> FeedPage {
-        let page = try await runtime.makePage(name, strategies: strategies)
-        try await runtime.enter(page)
-        try await page.setSources(entries)
-        return page
-    }
-}
-
-/// Runs in virtual time, and ends the runtime.
-private func run(
-    _ world: SimulatedWorld, _ body: @escaping @Sendable () async throws -> Void
-) throws {
-    let ended: Void? = try world.loop.run {
-        try await body()
-        await world.runtime.shutdown()
-    }
-    #expect(ended != nil, "it hangs")
-    #expect(world.engines.counts.live == 0)
 }
 
 @Suite("Preload faults") struct PreloadFaultTests {
@@ -41,7 +22,7 @@ private func run(
     func currentFirst() throws {
         let world = try SimulatedWorld(seed: 1, bytesPerSecond: 130_000)
         let entries = try world.serveClips(6)  // 100 KB a second each
-        try run(world) {
+        try world.run {
             let strategy = Strategy.preload(.init(count: 5, startBufferLimit: 5, stopBufferLimit: 3))
             let page = try await world.openPage("A", entries, [strategy])
             let engine = try await page.play("0")
@@ -58,7 +39,7 @@ private func run(
     {
         let world = try SimulatedWorld(seed: 2)
         let entries = try world.serveClips(12, bytes: 4_000_000)
-        try run(world) {
+        try world.run {
             let strategy = Strategy.preload(.init(count: 5, size: 3_000_000, startBufferLimit: 1, stopBufferLimit: 0.5))
             let page = try await world.openPage("A", entries, [strategy])
             _ = try await page.play("0")
@@ -81,7 +62,7 @@ private func run(
             let world = try SimulatedWorld(seed: 3)
             let entries = try world.serveClips(32)
             let time = Lock(Duration.zero)
-            try run(world) {
+            try world.run {
                 let page = try await world.openPage("A", entries, FeedScene.smallVideo.strategies)
                 if swipes == 0 { await page.clear(); try await page.enable([]); try await page.setSources(entries) }
                 for number in 0..<swipes {
@@ -102,7 +83,7 @@ private func run(
     @Test("PRELOAD-8: a list of one, and of two, plays with everything on") func short() throws {
         let world = try SimulatedWorld(seed: 4)
         let entries = try world.serveClips(2)
-        try run(world) {
+        try world.run {
             let page = try await world.openPage("A", [entries[0]], FeedScene.smallVideo.strategies)
             for _ in 0..<3 {
                 _ = try await page.play("0")
@@ -118,7 +99,7 @@ private func run(
     @Test("PRELOAD-10: what was preloaded starts without the network") func offline() throws {
         let world = try SimulatedWorld(seed: 5)
         let entries = try world.serveClips(3)
-        try run(world) {
+        try world.run {
             let page = try await world.openPage("A", entries, [.preload])
             _ = try await page.play("0")
             try await world.loop.sleep(for: .seconds(5))
@@ -137,7 +118,7 @@ private func run(
         var entries = try world.serveClips(5)
         entries.insert(FeedEntry(try URLSource(url: "http://simulated.test/silent.mp4"), id: "silent"), at: 1)
         let list = entries
-        try run(world) {
+        try world.run {
             await world.network.serve(
                 "http://simulated.test/silent.mp4", .init(bytes: [UInt8](repeating: 9, count: 500_000)))
             await world.network.setSilent("http://simulated.test/silent.mp4", true)
@@ -162,7 +143,7 @@ private func run(
     ) throws {
         let world = try SimulatedWorld(seed: 7)
         let entries = try world.serveClips(clips, bytes: bytes)
-        try run(world) {
+        try world.run {
             let page = try await world.openPage("A", entries, strategies)
             try await body(world, page)
         }
@@ -322,7 +303,7 @@ private func run(
             entries.append(FeedEntry(try URLSource(url: "https://cdn\(number).test/a.mp4"), id: EntryID("\(number)")))
         }
         let list = entries
-        try run(world) {
+        try world.run {
             let page = try await world.openPage("A", list, [.preload(.init(count: 1))])
             _ = try await page.play("0")
             try await world.loop.sleep(for: .milliseconds(1))
@@ -337,7 +318,7 @@ private func run(
         // 100 KB a second on a network of 1 MB a second: 150 KB a second of reading ahead.
         let world = try SimulatedWorld(seed: 9)
         let entries = try world.serveClips(1, bytes: 1_000_000)
-        try run(world) {
+        try world.run {
             let strategy = Strategy.preload(.init(count: 1, startBufferLimit: 4, stopBufferLimit: 2))
             let page = try await world.openPage("A", entries, [strategy])
             let engine = try await page.play("0")
