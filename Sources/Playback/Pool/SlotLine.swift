@@ -27,7 +27,12 @@ final class SlotLine {
         nextID += 1
         let id = nextID
         try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { enter(id, $0) }
+            try await withCheckedThrowingContinuation { continuation in
+                // Naming the owner is what keeps this closure on it: one that did not capture the isolated parameter
+                // would run on the global pool.
+                owner.preconditionIsolated()
+                enter(id, continuation)
+            }
         } onCancel: {
             loop.post { owner.assumeIsolated { line($0).giveUp(id) } }
         }
