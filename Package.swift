@@ -60,7 +60,7 @@ let package = Package(
             ]),
         room(
             "FirstFrameFFmpeg",
-            ["FeedVocabulary", "EventLoop", "ResourceLoading", "Playback", "CFFmpeg"]),
+            ["FeedVocabulary", "EventLoop", "FeedStrategy", "ResourceLoading", "Playback", "CFFmpeg"]),
         // Floor 7: the worlds that the product is run in: a shaped server, a simulation.
         room("Origin", ["FeedVocabulary", "EventLoop", "CMicrohttpd"]),
         room(

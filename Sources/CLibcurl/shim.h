@@ -1,5 +1,6 @@
 #pragma once
 #include <curl/curl.h>
+#include <netinet/in.h>
 
 /* curl_easy_setopt, curl_easy_getinfo and curl_multi_setopt are variadic; these are their typed doors. */
 typedef size_t (*ff_curl_data_fn)(char *data, size_t size, size_t count, void *context);
@@ -24,6 +25,16 @@ static inline CURLcode ff_easy_data(CURL *easy, CURLoption option, ff_curl_data_
 }
 static inline CURLcode ff_easy_close(CURL *easy, ff_curl_close_fn value) {
     return curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, value);
+}
+/* The 4 or 16 bytes of an internet address; NULL for one of another family. */
+static inline const void *ff_address_bytes(const struct curl_sockaddr *address, int *count) {
+    *count = address->family == AF_INET ? 4 : 16;
+    if (address->family == AF_INET) return &((const struct sockaddr_in *)&address->addr)->sin_addr;
+    return address->family == AF_INET6 ? &((const struct sockaddr_in6 *)&address->addr)->sin6_addr : NULL;
+}
+/* NULL for libcurl's own way to open a socket. */
+static inline CURLcode ff_easy_open(CURL *easy, curl_opensocket_callback value) {
+    return curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, value);
 }
 static inline CURLcode ff_easy_get_long(CURL *easy, CURLINFO info, long *value) {
     return curl_easy_getinfo(easy, info, value);

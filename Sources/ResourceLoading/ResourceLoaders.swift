@@ -251,6 +251,7 @@ package actor ResourceLoaders {
     /// Spaces the requests of a reader's reading ahead, so that they ask for this many bytes a second; `nil` ends that.
     package func setPace(of reader: ByteReader, _ bytesPerSecond: Int64?) {
         setPace(reader.key, reader.id, bytesPerSecond)
+        for related in reader.relatedReaders { setPace(related.key, related.id, bytesPerSecond) }
     }
     func setPace(_ key: CacheKey, _ id: Int, _ bytesPerSecond: Int64?) {
         guard let loading = resources[key], loading.readers[id] != nil,

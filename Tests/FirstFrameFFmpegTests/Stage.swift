@@ -64,6 +64,7 @@ actor Stage {
         let sounds = try Data(contentsOf: URL(filePath: path + "/plain.mp3"))
         try (Data(tag.map { UInt8($0) }) + Data(count: 3_000_000) + sounds).write(
             to: URL(filePath: path + "/tagged.mp3"))
+        try makePlaylists(in: path)
         try ffmpeg(["-f", "lavfi", "-i", "testsrc2=size=64x48:rate=1", "-frames:v", "1", "\(path)/cover.png"])
         try ffmpeg([
             "-i", "\(path)/plain.mp3", "-i", "\(path)/cover.png", "-map", "0:a", "-map", "1:v", "-c", "copy",
@@ -76,6 +77,34 @@ actor Stage {
         try Data().write(to: URL(filePath: path + "/empty.mp4"))
         folder = path
         return path
+    }
+
+    /// Playlists of every kind: MPEG-TS, encrypted, parts in a file each and in one, sound apart.
+    private func makePlaylists(in path: String) throws {
+        let source = [
+            "-f", "lavfi", "-i", "testsrc=size=320x240:rate=25:duration=4", "-f", "lavfi", "-i", "sine=duration=4",
+            "-c:v",
+            "libx264", "-pix_fmt", "yuv420p", "-preset", "veryfast", "-bf", "2", "-g", "25", "-c:a", "aac", "-shortest",
+        ]
+        let playlist = ["-f", "hls", "-hls_time", "1", "-hls_playlist_type", "vod"]
+        for folder in ["ts", "mp4", "one", "key", "apart"] {
+            try FileManager.default.createDirectory(
+                atPath: "\(path)/hls/\(folder)", withIntermediateDirectories: true)
+        }
+        try ffmpeg(source + playlist + ["\(path)/hls/ts/index.m3u8"])
+        try ffmpeg(source + playlist + ["-hls_segment_type", "fmp4", "\(path)/hls/mp4/index.m3u8"])
+        try ffmpeg(
+            source + playlist + [
+                "-hls_segment_type", "fmp4", "-hls_flags", "single_file", "\(path)/hls/one/index.m3u8",
+            ])
+        try Data(0..<16).write(to: URL(filePath: path + "/hls/key/key.bin"))
+        try Data("key.bin\n\(path)/hls/key/key.bin\n".utf8).write(to: URL(filePath: path + "/hls/key/info"))
+        try ffmpeg(source + playlist + ["-hls_key_info_file", "\(path)/hls/key/info", "\(path)/hls/key/index.m3u8"])
+        try ffmpeg(
+            source + ["-map", "0:v", "-map", "1:a"] + playlist + [
+                "-hls_segment_type", "fmp4", "-var_stream_map", "a:0,agroup:sound v:0,agroup:sound",
+                "-master_pl_name", "index.m3u8", "\(path)/hls/apart/%v.m3u8",
+            ])
     }
 }
 
@@ -93,8 +122,9 @@ actor Stage {
 }
 
 /// The frames that the `ffmpeg` command decodes, one after the other, without padding.
-func reference(_ file: String) throws -> Data {
-    try ffmpeg(["-noautorotate", "-i", file, "-map", "0:v:0", "-fps_mode", "passthrough", "-f", "rawvideo", "-"])
+func reference(_ file: String, _ options: [String] = []) throws -> Data {
+    try ffmpeg(
+        options + ["-noautorotate", "-i", file, "-map", "0:v:0", "-fps_mode", "passthrough", "-f", "rawvideo", "-"])
 }
 
 func withPage(

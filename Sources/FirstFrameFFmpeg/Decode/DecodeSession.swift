@@ -1,5 +1,6 @@
 internal import CFFmpeg
 import Playback
+import ResourceLoading
 
 /// One open file on its decode thread: packets in, frames and sound out. Never leaves that thread.
 final class DecodeSession {
@@ -18,7 +19,7 @@ final class DecodeSession {
     let demuxer: Demuxer
     private let options: EngineOptions
     private let name: String
-    private let videoDecoder: Decoder?
+    private var videoDecoder: Decoder?
     private let audioDecoder: Decoder?
     private let frames: FrameMaker
     private let sounds = SoundMaker()
@@ -30,6 +31,9 @@ final class DecodeSession {
     private var audioPackets = PacketQueue()
     private let packet = ReusedPacket()
     private var isAtEnd = false
+    /// Why no more packets come, where that is not the file's end; told once all before it has been given.
+    private(set) var failure: (any Error)?
+    private var isVideoDecoderNew = true
     private var isVideoDraining = false
     private var isAudioDraining = false
     /// The held frame is decoded again when play begins, and not shown twice.
@@ -66,7 +70,7 @@ final class DecodeSession {
     /// The frame of the start time, from as few packets as the codec allows; `nil` for media without video.
     func firstFrame() throws -> VideoFrame? {
         guard let videoDecoder else { return nil }
-        while videoPackets.isEmpty { guard try readPacket() else { throw PlaybackError.truncated(name: name) } }
+        while videoPackets.isEmpty { guard readPacket() else { throw failure ?? PlaybackError.truncated(name: name) } }
         if options.startTime == .zero, let first = videoPackets.first, isPlainKeyFrame(first) {
             // A key frame alone, then a drain: a codec with reordering would wait for the packets that follow it.
             // Measured to give the same picture; the key frame is decoded once more when play begins.
@@ -81,7 +85,7 @@ final class DecodeSession {
             switch try videoStep() {
             case .video(let frame):
                 if frame.presentationTime + max(frame.duration, .microseconds(1)) > options.startTime { return frame }
-            case .videoEnded: throw PlaybackError.truncated(name: name)
+            case .videoEnded: throw (failure as? LoadError) ?? PlaybackError.truncated(name: name)
             case .audio, .audioEnded, .progressed: continue
             }
         }
@@ -125,12 +129,13 @@ final class DecodeSession {
         // Formats without an index (MPEG-TS) go somewhere near, and not to a key frame: then from further ahead.
         var margin = Duration.zero
         while true {
-            let place = time - margin
+            let place = max(.zero, time - margin)
             videoPackets = PacketQueue()
             audioPackets = PacketQueue()
-            isAtEnd = false
+            (isAtEnd, failure) = (false, nil)
             try demuxer.seek(to: place)
-            let key = try firstKeyTime()
+            let key = firstKeyTime()
+            if let failure { throw failure }
             if let key, key <= time { return }
             if videoDecoder == nil || place <= .zero { return }
             margin = margin == .zero ? Self.firstMargin : margin * 2
@@ -139,7 +144,7 @@ final class DecodeSession {
     private static let firstMargin = Duration.seconds(1)
 
     /// Reads up to the next key frame; what comes before it can't be decoded. `nil` when there is none.
-    private func firstKeyTime() throws -> Duration? {
+    private func firstKeyTime() -> Duration? {
         guard let video = demuxer.video else { return nil }
         while true {
             while let packet = videoPackets.first {
@@ -149,7 +154,7 @@ final class DecodeSession {
                 }
                 videoPackets.removeFirst()
             }
-            guard try readPacket() else { return nil }
+            guard readPacket() else { return nil }
         }
     }
 
@@ -179,8 +184,16 @@ final class DecodeSession {
             return .videoEnded
         }
         if let packet = videoPackets.first {
-            if videoDecoder.send(packet) { videoPackets.removeFirst() }
-        } else if try !readPacket() {
+            if isVideoDecoderNew, videoDecoder.isStuck, let video = demuxer.video {
+                // Once: what goes wrong again is the file's fault. It begins at the next key frame.
+                (self.videoDecoder, isVideoDecoderNew) = (try Decoder(video), false)
+                while let packet = videoPackets.first, packet.pointee.flags & AV_PKT_FLAG_KEY == 0 {
+                    videoPackets.removeFirst()
+                }
+            } else if videoDecoder.send(packet) {
+                videoPackets.removeFirst()
+            }
+        } else if !readPacket() {
             isVideoDraining = true
             _ = videoDecoder.send(nil)
         }
@@ -209,7 +222,7 @@ final class DecodeSession {
         }
         if let packet = audioPackets.first {
             if audioDecoder.send(packet) { audioPackets.removeFirst() }
-        } else if try !readPacket() {
+        } else if !readPacket() {
             isAudioDraining = true
             _ = audioDecoder.send(nil)
         }
@@ -227,14 +240,24 @@ final class DecodeSession {
         return buffer
     }
 
-    /// Reads one packet into its queue; false at the end of the file.
-    private func readPacket() throws -> Bool {
-        guard let packet = packet.pointer, !isAtEnd else { return false }
-        guard try demuxer.read(packet) else {
-            isAtEnd = true
-            return false
+    /// Reads one packet into its queue; false when none comes any more.
+    private func readPacket() -> Bool {
+        guard !isAtEnd else { return false }
+        do {
+            if try readNext() { return true }
+            if demuxer.isCutShort { failure = PlaybackError.cutShort(name: name) }
+        } catch {
+            failure = error
         }
-        if let video = demuxer.video, packet.pointee.stream_index == video.pointee.index {
+        isAtEnd = true
+        return false
+    }
+
+    private func readNext() throws -> Bool {
+        guard let packet = packet.pointer, try demuxer.read(packet) else { return false }
+        if demuxer.isCutShort(packet) {
+            av_packet_unref(packet)
+        } else if let video = demuxer.video, packet.pointee.stream_index == video.pointee.index {
             videoPackets.append(moving: packet)
         } else if let audio = demuxer.audio, packet.pointee.stream_index == audio.pointee.index {
             audioPackets.append(moving: packet)

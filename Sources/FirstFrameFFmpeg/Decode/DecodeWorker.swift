@@ -256,6 +256,7 @@ final class DecodeWorker: Sendable {
             case .videoEnded: shared.isVideoDone = true
             case .audioEnded: shared.isAudioDone = true
             }
+            if shared.isVideoDone, shared.isAudioDone, shared.failure == nil { shared.failure = session.failure }
             // Sound may go on where there are no pictures any more.
             if shared.isVideoDone, shared.isAudioDone || !shared.audio.isEmpty { shared.isSeeking = false }
             defer { shared.isNoticeDue = false }

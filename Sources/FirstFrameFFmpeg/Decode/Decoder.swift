@@ -32,13 +32,21 @@ final class Decoder {
     ///
     /// - Returns: Whether it was taken; when not, frames have to be received first. A corrupt packet counts as taken.
     func send(_ packet: UnsafeMutablePointer<AVPacket>?) -> Bool {
-        avcodec_send_packet(context, packet) != ff_error_again
+        let code = avcodec_send_packet(context, packet)
+        if code == ff_error_again { return false }
+        if code < 0, code != ff_error_eof { failures += 1 }
+        return true
     }
+    /// Packets refused since the last frame.
+    private var failures = 0
+    /// Whether it has refused so many that it seems to be the decoder, and not the packets.
+    var isStuck: Bool { failures >= 16 }
 
     /// Lends the next frame to `body`; `nil` when more packets are needed, or after the last frame.
     func receive<Result>(_ body: (UnsafeMutablePointer<AVFrame>) throws -> Result) rethrows -> Result? {
         guard let frame, avcodec_receive_frame(context, frame) >= 0 else { return nil }
         defer { av_frame_unref(frame) }
+        failures = 0
         return try body(frame)
     }
 

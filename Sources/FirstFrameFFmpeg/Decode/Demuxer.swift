@@ -1,21 +1,25 @@
 internal import CFFmpeg
 import EventLoop
+import FeedStrategy
 import FeedVocabulary
 import Playback
 import ResourceLoading
 
-/// libavformat on a reader of the loader: it never opens the network, a file or a nested URL. Decode thread only.
+/// libavformat on readers of the loader: it never opens the network or a file by itself. Decode thread only.
 final class Demuxer {
     private var context: UnsafeMutablePointer<AVFormatContext>?
-    private var io: UnsafeMutablePointer<AVIOContext>?
+    private var io: MediaIO?
     private let reader: ByteReader
     private let name: String
-    /// Where the next read begins, in the file.
-    private var offset: Int64 = 0
     /// Where the file begins for libavformat: after a large tag, which it would read whole.
     private var base: Int64 = 0
+    /// What an HLS playlist refers to, and what libavformat has open of it.
+    private var playlist: PlaylistFiles?
+    private var files: [UnsafeMutablePointer<AVIOContext>: MediaIO] = [:]
     private var unprobedStart: Duration?
     private var isFirstVideoAwaited = false
+    /// When a playlist begins by its parts' own time, which goes on however often it is opened.
+    private var playlistStart: Duration?
     /// Whether a picture that belongs to a sound file counts as its video.
     private let takesCover: Bool
     /// Whether the video is the picture of a sound file: one frame, and no sound.
@@ -24,8 +28,6 @@ final class Demuxer {
     private(set) var video: UnsafeMutablePointer<AVStream>?
     private(set) var audio: UnsafeMutablePointer<AVStream>?
 
-    /// Bytes that libavformat reads at a time; smaller costs calls, larger costs nothing as short reads are allowed.
-    private static let bufferSize: Int32 = 64 * 1024
     /// What probing a file may read where the container's head doesn't tell enough, and how much media time.
     private static let probeBytes: Int64 = 1024 * 1024
     private static let probeMicroseconds: Int64 = 500_000
@@ -34,7 +36,12 @@ final class Demuxer {
     init(_ input: MediaInput, takesCover: Bool = false) throws {
         (reader, name, self.takesCover) = (input.reader, input.name, takesCover)
         do {
-            if !takesCover { try skipTag() }
+            let head = try readHead()
+            if HLSPlaylist.begins(head) {
+                playlist = try PlaylistFiles(reader, name: name)
+            } else if !takesCover {
+                skipTag(head)
+            }
             try open()
         } catch {
             close()
@@ -44,22 +51,43 @@ final class Demuxer {
     deinit { close() }
 
     private func open() throws {
-        guard let memory = av_malloc(Int(Self.bufferSize)) else { throw FFmpegError(code: -12, call: "av_malloc") }
-        io = avio_alloc_context(
-            memory.assumingMemoryBound(to: UInt8.self), Self.bufferSize, 0, Unmanaged.passUnretained(self).toOpaque(),
-            { Unmanaged<Demuxer>.fromOpaque($0!).takeUnretainedValue().read(into: $1!, count: Int($2)) }, nil,
-            { Unmanaged<Demuxer>.fromOpaque($0!).takeUnretainedValue().seek(to: $1, whence: $2) })
+        try openContext(at: .zero)
+        guard video != nil || audio != nil else { throw loadError ?? PlaybackError.noPlayableTrack(name: name) }
+        findStart()
+        if playlist != nil { playlistStart = startTime }
+    }
+
+    /// - Parameter time: Where in a playlist it begins.
+    private func openContext(at time: Duration) throws {
+        close()
+        let io = try MediaIO(playlist.map { .memory($0.text(from: time)) } ?? .reader(reader), from: base) {
+            [unowned self] in loadError = $0
+        }
+        self.io = io
         context = avformat_alloc_context()
-        guard let context, let io else { throw FFmpegError(code: -12, call: "avformat_alloc_context") }
-        context.pointee.pb = io
+        guard let context else { throw FFmpegError(code: -12, call: "avformat_alloc_context") }
+        context.pointee.pb = io.context
         context.pointee.flags |= AVFMT_FLAG_CUSTOM_IO
-        // A playlist or a reference inside the file must not reach anything else.
-        context.pointee.io_open = { _, _, _, _, _ in ff_error_denied }
+        context.pointee.opaque = Unmanaged.passUnretained(self).toOpaque()
+        // A reference inside the file must not reach anything else.
+        context.pointee.io_open = { context, opened, name, _, options in
+            let demuxer = Unmanaged<Demuxer>.fromOpaque(context!.pointee.opaque).takeUnretainedValue()
+            return demuxer.openFile(String(cString: name!), options?.pointee, &opened!.pointee)
+        }
+        context.pointee.io_close2 = { context, opened in
+            guard let opened else { return 0 }
+            Unmanaged<Demuxer>.fromOpaque(context!.pointee.opaque).takeUnretainedValue().files[opened] = nil
+            return 0
+        }
         context.pointee.probesize = Self.probeBytes
         context.pointee.max_analyze_duration = Self.probeMicroseconds
 
         var opened: UnsafeMutablePointer<AVFormatContext>? = context
-        let code = avformat_open_input(&opened, nil, nil, nil)
+        var options: OpaquePointer?
+        defer { av_dict_free(&options) }
+        if playlist != nil { for (name, value) in Self.playlistOptions { av_dict_set(&options, name, value, 0) } }
+        let format = playlist == nil ? nil : av_find_input_format("hls")
+        let code = avformat_open_input(&opened, playlist == nil ? nil : "file:playlist", format, &options)
         if code < 0 {
             self.context = nil  // freed by the failed call
             if let loadError { throw loadError }
@@ -72,38 +100,66 @@ final class Demuxer {
             if code < 0, let loadError { throw loadError }
             chooseTracks()
         }
-        guard video != nil || audio != nil else { throw loadError ?? PlaybackError.noPlayableTrack(name: name) }
-        findStart()
         for stream in streams where stream != video && stream != audio { stream.pointee.discard = AVDISCARD_ALL }
     }
 
-    /// An ID3v2 tag (id3.org, v2.4 §3.1) with a picture in it would be read to its end before the first sound.
-    private func skipTag() throws {
+    /// Of libavformat's own demuxer for playlists: connections and names are ours, whatever they look like.
+    private static let playlistOptions = [
+        "http_persistent": "0", "http_multiple": "0", "allowed_extensions": "ALL", "allowed_segment_extensions": "ALL",
+        "extension_picky": "0",
+    ]
+
+    /// A file that a playlist refers to.
+    private func openFile(
+        _ name: String, _ options: OpaquePointer?, _ opened: inout UnsafeMutablePointer<AVIOContext>?
+    ) -> Int32 {
+        // What follows a part that can't be had would be played as if it came next.
+        guard let playlist, loadError == nil else { return playlist == nil ? ff_error_denied : ff_error_io }
+        do {
+            guard let file = try playlist.open(name, options, failed: { [unowned self] in loadError = $0 }),
+                let context = file.context
+            else { return ff_error_denied }
+            files[context] = file
+            opened = context
+            return 0
+        } catch {
+            loadError = error as? LoadError
+            return ff_error_io
+        }
+    }
+
+    private func readHead() throws(LoadError) -> [UInt8] {
         var head = [UInt8](repeating: 0, count: 10)
         let count = try head.withUnsafeMutableBytes { target in
-            var count = 0
-            while count < target.count {
-                let got = try reader.readBlocking(
-                    at: Int64(count), into: UnsafeMutableRawBufferPointer(rebasing: target[count...]))
-                if got == 0 { break }
-                count += got
+            Result { () throws(LoadError) in
+                var count = 0
+                while count < target.count {
+                    let rest = UnsafeMutableRawBufferPointer(rebasing: target[count...])
+                    let got = try reader.readBlocking(at: Int64(count), into: rest)
+                    if got == 0 { break }
+                    count += got
+                }
+                return count
             }
-            return count
+        }.get()
+        return Array(head[..<count])
+    }
+
+    /// An ID3v2 tag (id3.org, v2.4 §3.1) with a picture in it would be read to its end before the first sound.
+    private func skipTag(_ head: [UInt8]) {
+        guard head.count == 10, head[..<3].elementsEqual("ID3".utf8), head[6...].allSatisfy({ $0 < 0x80 }) else {
+            return
         }
-        guard count == 10, head[..<3].elementsEqual("ID3".utf8), head[6...].allSatisfy({ $0 < 0x80 }) else { return }
         let size = head[6...].reduce(Int64(0)) { $0 << 7 | Int64($1) } + (head[5] & 0x10 == 0 ? 10 : 20)
         guard size > Self.largestReadTag, reader.length.map({ size < $0 }) ?? true else { return }
-        (base, offset) = (size, size)
+        base = size
     }
     /// A tag of fewer bytes is read: the request for what follows it would take longer.
     private static let largestReadTag: Int64 = 64 * 1024
 
     private func close() {
         if context != nil { avformat_close_input(&context) }
-        if io != nil {
-            av_freep(&io!.pointee.buffer)  // libavformat may have replaced ours
-            avio_context_free(&io)
-        }
+        (video, audio, io, files) = (nil, nil, nil, [:])
     }
 
     private var streams: [UnsafeMutablePointer<AVStream>] {
@@ -129,9 +185,7 @@ final class Demuxer {
 
     /// MP4 has complete parameters, the reordering depth included, in its head; others need some packets.
     private var needsProbe: Bool {
-        guard let format = context?.pointee.iformat, String(cString: format.pointee.name).hasPrefix("mov") else {
-            return true
-        }
+        guard isMovie else { return true }
         if video == nil && audio == nil { return true }
         if let parameters = video?.pointee.codecpar.pointee {
             let needsHeader = [AV_CODEC_ID_H264, AV_CODEC_ID_HEVC, AV_CODEC_ID_AV1].contains(parameters.codec_id)
@@ -147,39 +201,8 @@ final class Demuxer {
         return false
     }
 
-    // MARK: Bytes
-
-    private func read(into buffer: UnsafeMutablePointer<UInt8>, count: Int) -> Int32 {
-        do throws(LoadError) {
-            let got = try reader.readBlocking(
-                at: offset, into: UnsafeMutableRawBufferPointer(start: buffer, count: count))
-            offset += Int64(got)
-            return got == 0 ? ff_error_eof : Int32(got)
-        } catch {
-            loadError = error
-            return ff_error_io
-        }
-    }
-
-    private func seek(to target: Int64, whence: Int32) -> Int64 {
-        let length = reader.length.map { $0 - base }
-        let destination: Int64? =
-            switch whence & ~ff_seek_force {
-            case ff_seek_size: length ?? -1
-            case SEEK_SET: target
-            case SEEK_CUR: offset - base + target
-            case SEEK_END: length.map { $0 + target }
-            default: nil
-            }
-        guard let destination else { return Int64(ff_error_invalid) }
-        if whence & ~ff_seek_force == ff_seek_size { return destination }
-        guard destination >= 0, destination <= Int64.max - base else { return Int64(ff_error_invalid) }
-        offset = base + destination
-        return destination
-    }
-
     /// Where the next read of the demuxer begins.
-    var readOffset: Int64 { offset }
+    var readOffset: Int64 { playlist == nil ? io?.offset ?? 0 : 0 }
 
     // MARK: Media
 
@@ -191,6 +214,8 @@ final class Demuxer {
         let code = av_read_frame(context, packet)
         if code >= 0 {
             note(packet)
+            // What is wrong is told at the end of what came before it: no file is opened after one that can't be had.
+            if loadError == nil { try playlist?.readAhead() }
             return true
         }
         if let loadError { throw loadError }
@@ -198,12 +223,28 @@ final class Demuxer {
         throw FFmpegError(code: code, call: "av_read_frame")
     }
 
+    /// Whether a sample lies beyond the end of the file, as its index tells.
+    var isCutShort: Bool {
+        guard let length = reader.length, isMovie else { return false }
+        return [video, audio].compactMap { $0 }.contains { stream in
+            samples(of: stream).last.map { $0.position + Int64($0.size) > length } ?? false
+        }
+    }
+    /// Whether the file ends within a sample, of which there is no whole picture or sound then.
+    func isCutShort(_ packet: UnsafeMutablePointer<AVPacket>) -> Bool {
+        packet.pointee.flags & AV_PKT_FLAG_CORRUPT != 0 && isMovie
+    }
+    private var isMovie: Bool {
+        context?.pointee.iformat.map { String(cString: $0.pointee.name).hasPrefix("mov") } ?? false
+    }
+
     /// Goes to the key frame at or before `time`. What went wrong before is forgotten.
     func seek(to time: Duration) throws {
         guard let context else { return }
         if isFirstVideoAwaited { try readToFirstVideo() }  // times count from it
         loadError = nil
-        if let bytes = context.pointee.pb { (bytes.pointee.error, bytes.pointee.eof_reached) = (0, 0) }
+        if playlist != nil { return try openContext(at: time) }
+        if let bytes = io?.context { (bytes.pointee.error, bytes.pointee.eof_reached) = (0, 0) }
         let place = (time + startTime).wholeNanoseconds / 1_000
         let code = av_seek_frame(context, -1, place, AVSEEK_FLAG_BACKWARD)
         if code < 0, let loadError { throw loadError }
@@ -213,6 +254,7 @@ final class Demuxer {
     /// The file's own time at which its media begins, as far as it tells; everybody else counts from there, as the
     /// `ffmpeg` command does.
     private var startTime: Duration {
+        if let playlistStart { return playlistStart }
         guard let start = context?.pointee.start_time, start != ff_no_timestamp else { return unprobedStart ?? .zero }
         return .microseconds(start)
     }
@@ -259,6 +301,7 @@ final class Demuxer {
         if let duration = context?.pointee.duration, duration != ff_no_timestamp, duration > 0 {
             description.duration = .microseconds(duration)
         }
+        if let playlist { description.duration = playlist.duration }
         if let stream = video {
             description.width = Int(stream.pointee.codecpar.pointee.width)
             description.height = Int(stream.pointee.codecpar.pointee.height)
@@ -288,7 +331,7 @@ final class Demuxer {
 
     private struct RawSample { var position: Int64 = 0, timestamp: Int64 = 0, size: Int32 = 0, isKey = false }
 
-    private func samples(of stream: UnsafeMutablePointer<AVStream>) -> some Collection<RawSample> {
+    private func samples(of stream: UnsafeMutablePointer<AVStream>) -> some BidirectionalCollection<RawSample> {
         (0..<avformat_index_get_entries_count(stream)).lazy.map { entry in
             var sample = RawSample()
             var isKey: Int32 = 0
@@ -306,9 +349,8 @@ final class Demuxer {
         var index = MediaIndex()
         index.duration = description.duration
         index.length = reader.length
-        guard let format = context?.pointee.iformat, String(cString: format.pointee.name).hasPrefix("mov") else {
-            return index
-        }
+        index.playlist = playlist?.buffer
+        guard isMovie else { return index }
         index.tracks = [video, audio].compactMap { $0 }.map { stream in
             samples(of: stream).compactMap { sample in
                 guard sample.position >= 0, sample.size >= 0 else { return nil }

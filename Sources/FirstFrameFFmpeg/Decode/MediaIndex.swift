@@ -1,4 +1,5 @@
 import FeedVocabulary
+import ResourceLoading
 
 /// Where each sample of a file lies, copied from the demuxer, so that the loop can tell how much is buffered.
 struct MediaIndex: Sendable {
@@ -10,17 +11,32 @@ struct MediaIndex: Sendable {
     var tracks: [[Sample]] = []
     var duration: Duration?
     var length: Int64?
+    /// Of a playlist, whose media is in other files.
+    var playlist: PlaylistBuffer?
 
     var isExact: Bool { tracks.contains { !$0.isEmpty } }
 
+    /// Whether every byte from `position` on is there.
+    func isComplete(from position: Duration, _ reader: ByteReader) -> Bool {
+        guard let playlist, let duration else { return reader.isComplete }
+        return position + playlist.bufferedAhead(from: position) >= duration
+    }
+
+    /// Whether the demuxer, which reads at `readOffset`, waits for bytes as far as can be told.
+    func isDry(at position: Duration, readOffset: Int64, _ reader: ByteReader) -> Bool {
+        if let playlist {
+            return !isComplete(from: position, reader) && playlist.bufferedAhead(from: position) == .zero
+        }
+        if let length = reader.length, readOffset >= length { return false }
+        return reader.contiguousEnd(from: readOffset) == readOffset
+    }
+
     /// Media time from `position` on whose bytes are there.
     ///
-    /// - Parameters:
-    ///   - readOffset: Where the demuxer reads, for files without an index.
-    ///   - contiguousEnd: The end of the run of readable bytes from an offset on.
-    func bufferedAhead(
-        from position: Duration, readOffset: Int64, contiguousEnd: (Int64) -> Int64
-    ) -> Duration {
+    /// - Parameter readOffset: Where the demuxer reads, for files without an index.
+    func bufferedAhead(from position: Duration, readOffset: Int64, _ reader: ByteReader) -> Duration {
+        if let playlist { return playlist.bufferedAhead(from: position) }
+        let contiguousEnd = { reader.contiguousEnd(from: $0) }
         if isExact {
             let ends = tracks.filter { !$0.isEmpty }.map { bufferedEnd(of: $0, from: position, contiguousEnd) }
             return max(.zero, (ends.min() ?? position) - position)
@@ -32,13 +48,9 @@ struct MediaIndex: Sendable {
 
     private func bufferedEnd(of track: [Sample], from position: Duration, _ contiguousEnd: (Int64) -> Int64) -> Duration
     {
-        var low = 0, high = track.count
-        while low < high {
-            let middle = (low + high) / 2
-            if track[middle].time <= position { low = middle + 1 } else { high = middle }
-        }
+        let next = track.partitioningIndex { $0.time > position }
         var known = 0..<Int64(0)
-        for sample in track[max(0, low - 1)...] {
+        for sample in track[max(0, next - 1)...] {
             if sample.range.lowerBound < known.lowerBound || sample.range.upperBound > known.upperBound {
                 known = sample.range.lowerBound..<contiguousEnd(sample.range.lowerBound)
                 guard known.upperBound >= sample.range.upperBound else { return sample.time }

@@ -265,7 +265,7 @@ actor FFmpegEngine: PlayerEngine {
         status.droppedFrames = lateFrames + frames.channel.droppedCount
         status.deliveredFrames = deliveredFrames
         if let input, machine.state != .stopped {
-            status.isComplete = input.reader.isComplete
+            status.isComplete = index.isComplete(from: status.position, input.reader)
             status.bufferedAhead = bufferedAhead(status.position)
         }
         return status
@@ -279,7 +279,7 @@ actor FFmpegEngine: PlayerEngine {
 
     private func bufferedAhead(_ position: Duration) -> Duration {
         guard let input else { return .zero }
-        return index.bufferedAhead(from: position, readOffset: readOffset) { input.reader.contiguousEnd(from: $0) }
+        return index.bufferedAhead(from: position, readOffset: readOffset, input.reader)
     }
 
     func stop() async {
@@ -369,7 +369,7 @@ actor FFmpegEngine: PlayerEngine {
             if let time = front.audio { wakeups.append(time - Self.soundLead) }
             if let time = front.video { wakeups.append(time) }
             if front.isDone {
-                if position >= deliveredUntil || front.failure != nil { return finish(front.failure) }
+                if position >= deliveredUntil { return finish(front.failure) }
                 wakeups.append(deliveredUntil)
             } else if isStarving(front) {
                 if position >= deliveredUntil { return stall(at: deliveredUntil) }
@@ -388,8 +388,7 @@ actor FFmpegEngine: PlayerEngine {
         if front.isVideoDry, front.isAudioDry { return true }
         guard let input, front.video == nil && front.audio == nil || front.queuedFrames == 0 && !front.isVideoDry
         else { return false }
-        if let length = input.reader.length, front.readOffset >= length { return false }
-        return input.reader.contiguousEnd(from: front.readOffset) == front.readOffset
+        return index.isDry(at: mediaPosition, readOffset: front.readOffset, input.reader)
     }
 
     private func stall(at position: Duration) {
@@ -414,9 +413,9 @@ actor FFmpegEngine: PlayerEngine {
     /// Whether enough is there to run the clock without stopping it again at once.
     private var isSupplied: Bool {
         guard let input else { return false }
-        if input.reader.isComplete { return true }
-        // Near the end there is less to come than is asked for elsewhere.
         let position = mediaPosition
+        if index.isComplete(from: position, input.reader) { return true }
+        // Near the end there is less to come than is asked for elsewhere.
         let rest = index.duration.map { max(.zero, $0 - position) } ?? Self.resumeAhead
         return bufferedAhead(position) >= min(Self.resumeAhead, rest)
     }
@@ -424,7 +423,6 @@ actor FFmpegEngine: PlayerEngine {
     private func checkSupply(_ worker: DecodeWorker) {
         let front = worker.front()
         readOffset = front.readOffset
-        if let failure = front.failure { return finish(failure) }
         let hasSomething = front.video != nil || (front.isVideoDry && front.audio != nil)
         guard front.isDone || (hasSomething && (isSupplied || front.isDecoded)) else { return scheduleStallCheck() }
         if let start = stallStart.take() { resumed(after: start.duration(to: loop.now)) }

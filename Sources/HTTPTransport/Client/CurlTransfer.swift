@@ -1,6 +1,7 @@
 internal import CLibcurl
 import EventLoop
 import FeedVocabulary
+import Glibc
 
 /// One easy handle: one request, one answer, no redirect followed. Touched on the loop thread only.
 final class CurlTransfer {
@@ -59,6 +60,15 @@ final class CurlTransfer {
         curl_slist_free_all(headerList)
     }
 
+    /// A name may lead anywhere: what counts is the address that it led to.
+    private static let openPublicSocket: curl_opensocket_callback = { _, _, address in
+        var count: Int32 = 0
+        guard let address, let bytes = ff_address_bytes(address, &count),
+            !PrivateNetwork.contains(Array(UnsafeRawBufferPointer(start: bytes, count: Int(count))))
+        else { return -1 }
+        return socket(address.pointee.family, address.pointee.socktype, address.pointee.protocol)
+    }
+
     private func configure(
         _ easy: UnsafeMutableRawPointer, _ request: HTTPRequest, _ configuration: HTTPClientConfiguration
     ) {
@@ -66,6 +76,7 @@ final class CurlTransfer {
         ff_easy_string(easy, CURLOPT_URL, request.url)
         ff_easy_string(easy, CURLOPT_PROTOCOLS_STR, "http,https")
         ff_easy_long(easy, CURLOPT_FOLLOWLOCATION, 0)
+        ff_easy_open(easy, request.isKeptFromPrivateNetworks ? Self.openPublicSocket : nil)
         if request.isHead { ff_easy_long(easy, CURLOPT_NOBODY, 1) }
         ff_easy_long(easy, CURLOPT_NOSIGNAL, 1)
         ff_easy_long(easy, CURLOPT_BUFFERSIZE, 512 * 1024)

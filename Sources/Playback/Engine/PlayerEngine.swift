@@ -205,6 +205,8 @@ public enum PlaybackError: Error, Hashable, CustomStringConvertible, Sendable {
     case noPlayableTrack(name: String)
     /// The file ends before its first frame.
     case truncated(name: String)
+    /// The file ends before its index says that it does; what was there has been played.
+    case cutShort(name: String)
     /// The codec refused.
     case decoding(name: String, reason: String)
     /// The call needs another one first.
@@ -220,6 +222,7 @@ public enum PlaybackError: Error, Hashable, CustomStringConvertible, Sendable {
         case .notMedia(let name, let reason): "\(name) is not a media file that can be read: \(reason)"
         case .noPlayableTrack(let name): "\(name) has no video or audio track that can be decoded"
         case .truncated(let name): "\(name) ends before its first frame; the file is truncated"
+        case .cutShort(let name): "\(name) is truncated: it ends before its last frame"
         case .decoding(let name, let reason): "\(name) can't be decoded: \(reason)"
         case .wrongState(let call, let state): "\(call) can't be called while the engine is \(state)"
         case .stopped: "the engine was stopped"

@@ -31,7 +31,7 @@ extension ResourceLoaders {
     {
         let reader = try await open(resource, priority: priority, readAhead: 0)
         let watch = PrefetchWatch()
-        watchProgress(of: reader, watch, since: reader.available(in: 0..<Int64.max))
+        watchProgress(of: reader, watch, since: reader.availableInAll)
         do {
             let report = try await bring(amount, by: reader)
             end(watch)
@@ -54,6 +54,10 @@ extension ResourceLoaders {
         wanted = wanted.filter { !$0.isEmpty }
         guard let first = wanted.first else { return PrefetchReport() }
         await reader.want(wanted)
+        if try await isPlaylist(reader) {
+            try await bringPlaylist(amount, by: reader)
+            return PrefetchReport()
+        }
         let (index, indexRange) = try await index(of: reader, head: first.length, wanted: &wanted)
         var report = PrefetchReport()
         report.firstFrameEnd = index?.firstFrameEnd
@@ -69,6 +73,55 @@ extension ResourceLoaders {
         await reader.want(wanted)
         for range in wanted { try await reader.wait(for: range) }
         return report
+    }
+
+    private func isPlaylist(_ reader: ByteReader) async throws -> Bool {
+        var head: [UInt8] = []
+        while head.count < 7 {
+            let piece = try await reader.read(at: Int64(head.count), count: 7 - head.count)
+            if piece.isEmpty { break }
+            head += piece
+        }
+        return HLSPlaylist.begins(head)
+    }
+
+    /// What an engine reads first of a playlist: the one that it begins with, and the head of its first parts.
+    private func bringPlaylist(_ amount: StrategyPlanner.Amount, by reader: ByteReader) async throws {
+        var text: [UInt8] = []
+        while text.count <= HLSPlaylist.largestText {
+            let piece = try await reader.read(at: Int64(text.count), count: 64 * 1024)
+            if piece.isEmpty { break }
+            text += piece
+        }
+        // What it refers to, and whether it is one at all, is for whoever plays it to complain about.
+        switch try? HLSPlaylist(String(decoding: text, as: UTF8.self)) {
+        case .variants(let variants):
+            for uri in [variants.first?.uri, variants.first?.audio].compactMap({ $0 }) {
+                let playlist = try await reader.openRelated(uri)
+                if try await isPlaylist(playlist) { try await bringPlaylist(amount, by: playlist) }
+            }
+        case .media(let media):
+            var (rest, until): (Int64, Duration) =
+                switch amount {
+                case .bytes(let size): (size, .zero)
+                case .firstFrame(let guess, _): (guess, .zero)
+                case .seconds(let seconds, _, let largest): (largest, .seconds(seconds))
+                }
+            if let map = media.parts.first?.initialization { try await bring(map, most: &rest, by: reader) }
+            for part in media.parts where rest > 0 && (part.start < until || until == .zero) {
+                try await bring(part.place, most: &rest, by: reader)
+            }
+        case nil: return
+        }
+    }
+
+    private func bring(_ place: HLSPlaylist.Place, most: inout Int64, by playlist: ByteReader) async throws {
+        let reader = try await playlist.openRelated(place.uri)
+        let whole = place.range ?? 0..<Int64.max
+        let range = ByteRange(offset: whole.lowerBound, saturatingLength: min(whole.length, most))
+        await reader.want([range])
+        try await reader.wait(for: range)
+        most -= reader.available(in: range)
     }
 
     /// The index of an MP4, wherever it lies, and the bytes that a decoder needs to find it; fetches what is missing.
@@ -130,7 +183,7 @@ extension ResourceLoaders {
         watch.timer = loop.schedule(at: loop.now.advanced(by: Self.patience)) { [weak self, weak reader] in
             self?.assumeIsolated { loaders in
                 guard let reader, !watch.isOver else { return }
-                let now = reader.available(in: 0..<Int64.max)
+                let now = reader.availableInAll
                 // Who is made to wait by us is no slow server.
                 if now > bytes || loaders.resources[key]?.paceTimer != nil {
                     return loaders.watchProgress(of: reader, watch, since: now)

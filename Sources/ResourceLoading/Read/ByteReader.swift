@@ -2,11 +2,14 @@ import EventLoop
 package import FeedVocabulary
 
 /// One reader of one resource: an engine, a preload, the host. Close it, or its demand goes on.
+///
+/// It has the readers of what its resource refers to, such as the parts of a playlist: what is said to it is said to them.
 package final class ByteReader: Sendable {
     package let key: CacheKey
     let id: Int
     let bytes: ResourceBytes
-    private let loaders: ResourceLoaders
+    let loaders: ResourceLoaders
+    let related = Lock(RelatedReaders())
 
     init(key: CacheKey, id: Int, bytes: ResourceBytes, loaders: ResourceLoaders) {
         (self.key, self.id, self.bytes, self.loaders) = (key, id, bytes, loaders)
@@ -27,20 +30,29 @@ package final class ByteReader: Sendable {
     /// Makes blocking reads fail from now on. Any thread.
     package func interrupt() {
         bytes.state.withLockNotifying { $0.readers[id]?.isInterrupted = true }
+        for reader in related.withLockNotifying({ $0.interrupt() }) { reader.interrupt() }
     }
 
     /// Makes blocking reads fail until ``calm()``, because their thread has to do something else first. Any thread.
-    package func nudge() { bytes.state.withLockNotifying { $0.readers[id]?.isNudged = true } }
+    package func nudge() {
+        bytes.state.withLockNotifying { $0.readers[id]?.isNudged = true }
+        for reader in relatedReaders { reader.nudge() }
+    }
     /// Ends that. A failure from before is forgotten: what is read next is asked for anew.
     package func calm() {
         bytes.state.withLock { state in
             state.readers[id]?.isNudged = false
             if state.readers[id]?.isInterrupted == false { state.readers[id]?.failure = nil }
         }
+        for reader in relatedReaders { reader.calm() }
     }
 
     /// Time that blocking reads have waited for bytes. Any thread.
-    package var waitedTime: Duration { bytes.state.withLock { $0.readers[id]?.waited ?? .zero } }
+    package var waitedTime: Duration {
+        let own = bytes.state.withLock { $0.readers[id]?.waited ?? .zero }
+        let (past, readers) = related.withLock { ($0.waited, Array($0.readers.values)) }
+        return readers.reduce(own + past) { $0 + $1.waitedTime }
+    }
 
     /// Length in bytes, `nil` while unknown. Any thread.
     package var length: Int64? { bytes.state.withLock { $0.length } }
@@ -57,6 +69,9 @@ package final class ByteReader: Sendable {
 
     /// Readable bytes of `range`. Any thread.
     package func available(in range: ByteRange) -> Int64 { bytes.state.withLock { $0.readable.overlap(with: range) } }
+
+    /// The same of all that its resource refers to as well, from the first byte on.
+    var availableInAll: Int64 { relatedReaders.reduce(available(in: 0..<Int64.max)) { $0 + $1.availableInAll } }
 
     // MARK: From the loop
 
@@ -90,13 +105,27 @@ package final class ByteReader: Sendable {
     package func want(_ ranges: [ByteRange]) async { await loaders.want(key, id, ranges) }
 
     /// How far ahead of the last read bytes are fetched, in bytes.
-    package func setReadAhead(_ bytes: Int64) async { await loaders.setReadAhead(key, id, bytes) }
+    package func setReadAhead(_ bytes: Int64) async {
+        await loaders.setReadAhead(key, id, bytes)
+        for reader in relatedReaders { await reader.setReadAhead(bytes) }
+    }
 
-    package func setPriority(_ priority: LoadPriority) async { await loaders.setPriority(key, id, priority) }
+    package func setPriority(_ priority: LoadPriority) async {
+        await loaders.setPriority(key, id, priority)
+        for reader in relatedReaders { await reader.setPriority(priority) }
+    }
 
     /// Counts what this reader reads, and has read, as played.
-    package func markPlayed() async { await loaders.markPlayed(key, id) }
+    package func markPlayed() async {
+        await loaders.markPlayed(key, id)
+        for reader in relatedReaders { await reader.markPlayed() }
+    }
 
     /// Ends the demand. Fetches that nobody else wants are cancelled before it returns. Idempotent.
-    package func close() async { await loaders.close(key, id) }
+    package func close() async {
+        for reader in related.withLockNotifying({ $0.interrupt() }) { await reader.close() }
+        await loaders.close(key, id)
+    }
+
+    var relatedReaders: [ByteReader] { related.withLock { Array($0.readers.values) } }
 }

@@ -16,6 +16,8 @@ public enum LoadError: Error, Hashable, CustomStringConvertible, Sendable {
     case empty(url: String)
     /// No delegate is registered for the URL's scheme, or the delegate does not take the resource.
     case notHandled(scheme: String)
+    /// The resource refers to something that it may not refer to.
+    case refused(reason: String)
     /// What strategies may take of this network is used up; the current entry is exempt.
     case budgetSpent
     /// A file of this machine can't be read.
@@ -30,7 +32,7 @@ public enum LoadError: Error, Hashable, CustomStringConvertible, Sendable {
         switch self {
         case .network, .busy, .changed, .budgetSpent: true
         case .status(let status, _): status == 408 || status == 425 || status == 429 || status >= 500
-        case .unauthorized, .unusableAnswer, .empty, .notHandled, .file, .host, .closed: false
+        case .unauthorized, .unusableAnswer, .empty, .notHandled, .refused, .file, .host, .closed: false
         }
     }
 
@@ -49,6 +51,7 @@ public enum LoadError: Error, Hashable, CustomStringConvertible, Sendable {
         case .empty(let url): "\(url) is empty"
         case .notHandled(let scheme):
             "nothing handles the URL scheme \"\(scheme)\"; register a delegate for it, or use http or https"
+        case .refused(let reason): reason
         case .budgetSpent: "the byte budget of preloads and pre-renders is used up; set another one, or wait"
         case .file(let path, let reason): "\(path) can't be read: \(reason)"
         case .host(let reason): reason
