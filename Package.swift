@@ -113,6 +113,7 @@ let package = Package(
                 "FirstFrame", "Simulation", "EventLoop", "FeedVocabulary", "FeedStrategy", "Playback",
                 "ResourceLoading", "TestSupport",
             ]),
+        tests("PlaybackTests", ["Playback", "EventLoop"]),
         tests("SimulationTests", ["Simulation", "FeedStrategy", "EventLoop", "Playback"]),
         tests("FirstFrameToolTests", ["FirstFrameTool"]),
     ],

@@ -65,6 +65,7 @@ actor Stage {
         try (Data(tag.map { UInt8($0) }) + Data(count: 3_000_000) + sounds).write(
             to: URL(filePath: path + "/tagged.mp3"))
         try makePlaylists(in: path)
+        try makeTracks(in: path)
         try ffmpeg(["-f", "lavfi", "-i", "testsrc2=size=64x48:rate=1", "-frames:v", "1", "\(path)/cover.png"])
         try ffmpeg([
             "-i", "\(path)/plain.mp3", "-i", "\(path)/cover.png", "-map", "0:a", "-map", "1:v", "-c", "copy",
@@ -77,6 +78,22 @@ actor Stage {
         try Data().write(to: URL(filePath: path + "/empty.mp4"))
         folder = path
         return path
+    }
+
+    /// A clip with sound in two languages and subtitles inside, and subtitles beside it.
+    private func makeTracks(in path: String) throws {
+        let cues = "1\n00:00:00,500 --> 00:00:01,000\n<i>first</i>\n\n2\n00:00:01,200 --> 00:00:03,000\nsecond\nline\n"
+        try cues.write(toFile: path + "/text.srt", atomically: true, encoding: .utf8)
+        try "WEBVTT\n\n00:00.200 --> 00:00.700\n<v Somebody>beside\n".write(
+            toFile: path + "/text.vtt", atomically: true, encoding: .utf8)
+        try ffmpeg([
+            "-f", "lavfi", "-i", "testsrc=size=320x240:rate=25:duration=4", "-f", "lavfi", "-i",
+            "sine=frequency=440:duration=4", "-f", "lavfi", "-i", "sine=frequency=880:duration=4", "-i",
+            path + "/text.srt", "-map", "0", "-map", "1", "-map", "2", "-map", "3", "-c:v", "libx264", "-g", "25",
+            "-preset", "veryfast", "-pix_fmt", "yuv420p", "-c:a", "aac", "-c:s", "srt", "-metadata:s:a:0",
+            "language=eng", "-metadata:s:a:1", "language=fre", "-metadata:s:a:1", "title=Other", "-metadata:s:s:0",
+            "language=ger", path + "/tracks.mkv",
+        ])
     }
 
     /// Playlists of every kind: MPEG-TS, encrypted, parts in a file each and in one, sound apart.

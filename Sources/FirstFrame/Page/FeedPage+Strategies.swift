@@ -201,7 +201,7 @@ extension FeedPage {
             send(.workFailed(work, entry, "\(error)"))
         }
     }
-    private static var largestExtra: Int64 { 4 * 1024 * 1024 }
+    static var largestExtra: Int64 { 4 * 1024 * 1024 }
 
     private func preloadEnded(_ entry: EntryID, _ number: Int, _ report: PrefetchReport, _ error: (any Error)?) {
         guard preloads[entry]?.number == number else { return }
@@ -366,7 +366,8 @@ extension FeedPage {
             let stored = reader.available(in: 0..<Int64.max)
             willPrepare?(entry, engine)
             let resolveTime = begin.duration(to: loop.now)
-            let description = try await engine.open(MediaInput(reader: reader, name: file.name), options: options)
+            let input = MediaInput(reader: reader, name: file.name, subtitles: subtitles(of: entry))
+            let description = try await engine.open(input, options: options)
             return OpenedClip(
                 entry: entry, engine: engine, reader: reader, file: file, description: description,
                 storedBytes: stored, resolveTime: resolveTime)
@@ -377,6 +378,18 @@ extension FeedPage {
         } catch {
             await runtime.pool.releaseAndWait(engine)
             throw error
+        }
+    }
+
+    /// What stands beside an entry, to be loaded when a viewer wants it.
+    private func subtitles(of entry: EntryID) -> [SubtitleInput] {
+        (extras[entry]?.subtitles ?? []).map { source in
+            var resource = source.resource
+            resource.expectsMedia = false
+            let (loaders, name) = (runtime.loaders, source.name)
+            return SubtitleInput(name: name) { [resource] in
+                try await loaders.readAll(resource, most: Self.largestExtra)
+            }
         }
     }
 

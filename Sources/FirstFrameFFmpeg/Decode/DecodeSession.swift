@@ -20,13 +20,16 @@ final class DecodeSession {
     private let options: EngineOptions
     private let name: String
     private var videoDecoder: Decoder?
-    private let audioDecoder: Decoder?
+    private var audioDecoder: Decoder?
+    private var subtitleDecoder: SubtitleDecoder?
+    /// Subtitles that were read and not yet taken.
+    private var cues: [SubtitleCue] = []
     private let frames: FrameMaker
     private let sounds = SoundMaker()
     /// Makes sound faster or slower; `nil` as long as that is not asked for.
     private var tempo: TempoFilter?
     private var tempoRate = 1.0
-    private let rotation: Int
+    private var rotation: Int
     private var videoPackets = PacketQueue()
     private var audioPackets = PacketQueue()
     private let packet = ReusedPacket()
@@ -53,7 +56,7 @@ final class DecodeSession {
     /// - Parameter takesCover: Whether a sound file's picture is wanted, and not its sound.
     init(_ input: MediaInput, options: EngineOptions, takesCover: Bool = false) throws {
         (self.options, name) = (options, input.name)
-        demuxer = try Demuxer(input, takesCover: takesCover)
+        demuxer = try Demuxer(input, languages: options.languages, takesCover: takesCover)
         do throws(FFmpegError) {
             videoDecoder = try demuxer.video.map { stream throws(FFmpegError) in try Decoder(stream) }
             audioDecoder = try demuxer.audio.map { stream throws(FFmpegError) in try Decoder(stream) }
@@ -118,14 +121,32 @@ final class DecodeSession {
         return true
     }
 
-    /// Goes to the key frame before `time`, and shows nothing that is over by then.
-    func seek(to time: Duration) throws {
+    /// Plays another track of a kind from the next seek on; `nil` for no subtitles.
+    func select(_ track: Int?, of kind: MediaTrack.Kind) throws(FFmpegError) {
+        demuxer.select(track, of: kind)
+        switch kind {
+        case .video:
+            guard let stream = demuxer.video else { return }
+            (videoDecoder, isVideoDecoderNew, rotation) = (try Decoder(stream), true, Demuxer.rotation(of: stream))
+        case .audio: if let stream = demuxer.audio { audioDecoder = try Decoder(stream) }
+        case .subtitles:
+            subtitleDecoder = try demuxer.subtitles.map { stream throws(FFmpegError) in try SubtitleDecoder(stream) }
+        }
+    }
+
+    func takeCues() -> [SubtitleCue] {
+        defer { cues = [] }
+        return cues
+    }
+
+    /// Goes to the key frame before `time`, and shows nothing that is over by then; or shows the key frame itself.
+    func seek(to time: Duration, _ accuracy: SeekAccuracy = .exact) throws {
         (passStart, passEnd) = (.zero, max(.zero, time))
         videoDecoder?.flush()
         audioDecoder?.flush()
         (isVideoDraining, isAudioDraining, skipsFrameAt) = (false, false, nil)
         tempo = nil
-        (discardsUntil, lastDiscarded) = (time, nil)
+        (discardsUntil, lastDiscarded, cues) = (time, nil, [])
         // Formats without an index (MPEG-TS) go somewhere near, and not to a key frame: then from further ahead.
         var margin = Duration.zero
         while true {
@@ -136,7 +157,10 @@ final class DecodeSession {
             try demuxer.seek(to: place)
             let key = firstKeyTime()
             if let failure { throw failure }
-            if let key, key <= time { return }
+            if let key, key <= time {
+                if accuracy == .keyFrame { discardsUntil = key }
+                return
+            }
             if videoDecoder == nil || place <= .zero { return }
             margin = margin == .zero ? Self.firstMargin : margin * 2
         }
@@ -262,6 +286,11 @@ final class DecodeSession {
         } else if let audio = demuxer.audio, packet.pointee.stream_index == audio.pointee.index {
             audioPackets.append(moving: packet)
         } else {
+            if let subtitles = demuxer.subtitles, packet.pointee.stream_index == subtitles.pointee.index,
+                let cue = subtitleDecoder?.decode(packet, { demuxer.time($0, $1) })
+            {
+                cues.append(cue.shifted(by: passStart))
+            }
             av_packet_unref(packet)
         }
         guard videoPackets.bytes + audioPackets.bytes <= Self.largestBacklog else {

@@ -16,6 +16,7 @@ final class DecodeWorker: Sendable {
         var video: [VideoFrame] = []
         var audio: [AudioBuffer] = []
         var audioAhead = Duration.zero
+        var cues: [SubtitleCue] = []
         var isVideoDone = false
         var isAudioDone = false
         var failure: (any Error)?
@@ -25,7 +26,9 @@ final class DecodeWorker: Sendable {
         /// the thread wakes seldom and not in step with every frame.
         var isFilling = true
         /// Where to go on, instead of where the thread is.
-        var seek: Duration?
+        var seek: (time: Duration, accuracy: SeekAccuracy)?
+        /// Tracks to play instead of others.
+        var selections: [(kind: MediaTrack.Kind, track: Int?)] = []
         /// The place of the last seek has given nothing yet: it is decoded whether the engine plays or not.
         var isSeeking = false
         var loops: Bool
@@ -87,16 +90,24 @@ final class DecodeWorker: Sendable {
     }
 
     /// What was decoded is gone when it returns; what comes is of the new place. A newer seek takes the place of this one.
-    func seek(to time: Duration) {
+    func seek(to time: Duration, _ accuracy: SeekAccuracy = .exact) {
         shared.withLockNotifying { shared in
-            (shared.video, shared.audio, shared.audioAhead) = ([], [], .zero)
+            (shared.video, shared.audio, shared.audioAhead, shared.cues) = ([], [], .zero, [])
             (shared.isVideoDone, shared.isAudioDone, shared.failure) = (false, false, nil)
             // Passes that were only decoded have not been.
             shared.completedLoops = max(0, shared.completedLoops - (shared.passes.count - 1))
             shared.passes = [.zero]
-            (shared.seek, shared.isSeeking) = (time, true)
+            (shared.seek, shared.isSeeking) = ((time, accuracy), true)
             shared.isNoticeDue = true  // the last one may have come while nobody looked
             input.reader.nudge()  // it may wait for bytes of the old place
+        }
+    }
+
+    /// Plays another track: subtitles from what is read next, others from the next seek on.
+    func select(_ track: Int?, of kind: MediaTrack.Kind) {
+        shared.withLockNotifying { shared in
+            shared.selections.append((kind, track))
+            if kind == .subtitles { shared.cues = [] }
         }
     }
 
@@ -147,6 +158,13 @@ final class DecodeWorker: Sendable {
         }
     }
 
+    func takeCues() -> [SubtitleCue] {
+        shared.withLock { shared in
+            defer { shared.cues = [] }
+            return shared.cues
+        }
+    }
+
     // MARK: The thread
 
     private func run(
@@ -176,7 +194,8 @@ final class DecodeWorker: Sendable {
 
     private enum Job {
         case stop
-        case seek(Duration)
+        case select(MediaTrack.Kind, Int?)
+        case seek(Duration, SeekAccuracy)
         case beginAgain
         case work(video: Bool, audio: Bool)
     }
@@ -189,10 +208,14 @@ final class DecodeWorker: Sendable {
         while true {
             let job = shared.waitWithLock { shared -> Job? in
                 if shared.isStopping { return .stop }
+                if !shared.selections.isEmpty {
+                    let (kind, track) = shared.selections.removeFirst()
+                    return .select(kind, track)
+                }
                 if let place = shared.seek.take() {
                     (shared.isVideoDone, shared.isAudioDone) = (!session.hasVideo, !session.hasAudio)
                     input.reader.calm()
-                    return .seek(place)
+                    return .seek(place.time, place.accuracy)
                 }
                 if shared.isVideoDone, shared.isAudioDone {
                     return shared.loops && shared.failure == nil && shared.isPlaying ? .beginAgain : nil
@@ -207,7 +230,8 @@ final class DecodeWorker: Sendable {
             do {
                 switch job {
                 case .stop: return
-                case .seek(let place): try session.seek(to: place)
+                case .select(let kind, let track): try session.select(track, of: kind)
+                case .seek(let place, let accuracy): try session.seek(to: place, accuracy)
                 case .beginAgain: try beginAgain(session, decoded)
                 case .work(let video, let audio):
                     if video { accept(try session.videoStep(), session, decoded) }
@@ -242,9 +266,11 @@ final class DecodeWorker: Sendable {
     private func accept(_ step: DecodeSession.Step, _ session: DecodeSession, _ decoded: @escaping @Sendable () -> Void)
     {
         let offset = session.demuxer.readOffset
+        let cues = session.takeCues()
         let mustTell = shared.withLock { shared -> Bool in
             guard shared.seek == nil else { return false }  // of the place before
             shared.readOffset = offset
+            shared.cues += cues
             switch step {
             case .progressed: return false
             case .video(let frame):

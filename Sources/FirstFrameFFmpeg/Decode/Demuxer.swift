@@ -27,14 +27,20 @@ final class Demuxer {
     private(set) var loadError: LoadError?
     private(set) var video: UnsafeMutablePointer<AVStream>?
     private(set) var audio: UnsafeMutablePointer<AVStream>?
+    private(set) var subtitles: UnsafeMutablePointer<AVStream>?
+    private let languages: [String]
+    /// Tracks that were asked for by their numbers.
+    private var chosen: [MediaTrack.Kind: Int32] = [:]
 
     /// What probing a file may read where the container's head doesn't tell enough, and how much media time.
     private static let probeBytes: Int64 = 1024 * 1024
     private static let probeMicroseconds: Int64 = 500_000
 
-    /// - Parameter takesCover: Whether a sound file's picture is wanted, and not its sound.
-    init(_ input: MediaInput, takesCover: Bool = false) throws {
-        (reader, name, self.takesCover) = (input.reader, input.name, takesCover)
+    /// - Parameters:
+    ///   - languages: Of sound, the most wanted first.
+    ///   - takesCover: Whether a sound file's picture is wanted, and not its sound.
+    init(_ input: MediaInput, languages: [String] = [], takesCover: Bool = false) throws {
+        (reader, name, self.languages, self.takesCover) = (input.reader, input.name, languages, takesCover)
         do {
             let head = try readHead()
             if HLSPlaylist.begins(head) {
@@ -100,7 +106,50 @@ final class Demuxer {
             if code < 0, let loadError { throw loadError }
             chooseTracks()
         }
-        for stream in streams where stream != video && stream != audio { stream.pointee.discard = AVDISCARD_ALL }
+        discardOthers()
+    }
+
+    private func discardOthers() {
+        for stream in streams {
+            let isPlayed = stream == video || stream == audio || stream == subtitles
+            stream.pointee.discard = isPlayed ? AVDISCARD_DEFAULT : AVDISCARD_ALL
+        }
+    }
+
+    /// Plays another track of a kind from the next seek on; `nil` for none.
+    func select(_ track: Int?, of kind: MediaTrack.Kind) {
+        chosen[kind] = track.map { Int32($0) }
+        chooseTracks()
+        discardOthers()
+    }
+
+    var tracks: [MediaTrack] {
+        streams.compactMap { stream in
+            guard let kind = Self.kind(of: stream) else { return nil }
+            return MediaTrack(
+                id: Int(stream.pointee.index), kind: kind,
+                codec: String(cString: avcodec_get_name(stream.pointee.codecpar.pointee.codec_id)),
+                language: Self.text("language", of: stream), title: Self.text("title", of: stream))
+        }
+    }
+
+    /// `nil` for what can't be played.
+    private static func kind(of stream: UnsafeMutablePointer<AVStream>) -> MediaTrack.Kind? {
+        if SubtitleDecoder.takes(stream) { return .subtitles }
+        guard avcodec_find_decoder(stream.pointee.codecpar.pointee.codec_id) != nil else { return nil }
+        switch stream.pointee.codecpar.pointee.codec_type {
+        case AVMEDIA_TYPE_VIDEO: return stream.pointee.disposition & AV_DISPOSITION_ATTACHED_PIC == 0 ? .video : nil
+        case AVMEDIA_TYPE_AUDIO: return .audio
+        case _: return nil
+        }
+    }
+
+    private static func text(_ name: String, of stream: UnsafeMutablePointer<AVStream>) -> String? {
+        guard let entry = av_dict_get(stream.pointee.metadata, name, nil, 0), let value = entry.pointee.value else {
+            return nil
+        }
+        let text = String(cString: value)
+        return text.isEmpty || text == "und" ? nil : text
     }
 
     /// Of libavformat's own demuxer for playlists: connections and names are ours, whatever they look like.
@@ -159,7 +208,7 @@ final class Demuxer {
 
     private func close() {
         if context != nil { avformat_close_input(&context) }
-        (video, audio, io, files) = (nil, nil, nil, [:])
+        (video, audio, subtitles, io, files) = (nil, nil, nil, nil, [:])
     }
 
     private var streams: [UnsafeMutablePointer<AVStream>] {
@@ -168,19 +217,39 @@ final class Demuxer {
     }
 
     private func chooseTracks() {
-        func first(_ kind: AVMediaType, isCover: Bool = false) -> UnsafeMutablePointer<AVStream>? {
-            streams.first { stream in
-                stream.pointee.codecpar.pointee.codec_type == kind
-                    && (stream.pointee.disposition & AV_DISPOSITION_ATTACHED_PIC != 0) == isCover
-                    && avcodec_find_decoder(stream.pointee.codecpar.pointee.codec_id) != nil
+        let playable = streams.filter { Self.kind(of: $0) != nil }
+        func first(_ kind: MediaTrack.Kind) -> UnsafeMutablePointer<AVStream>? {
+            let tracks = playable.filter { Self.kind(of: $0) == kind }
+            if let number = chosen[kind], let track = tracks.first(where: { $0.pointee.index == number }) {
+                return track
             }
+            return tracks.first
         }
-        video = first(AVMEDIA_TYPE_VIDEO)  // a cover is not the video
+        video = first(.video)  // a cover is not the video
         isCover = false
-        audio = first(AVMEDIA_TYPE_AUDIO)
-        if video == nil, takesCover, let cover = first(AVMEDIA_TYPE_VIDEO, isCover: true) {
-            (video, audio, isCover) = (cover, nil, true)
+        audio = chosen[.audio] == nil ? audioByLanguage(playable) ?? first(.audio) : first(.audio)
+        subtitles = chosen[.subtitles] == nil ? nil : first(.subtitles)
+        guard video == nil, takesCover else { return }
+        let cover = streams.first { stream in
+            stream.pointee.disposition & AV_DISPOSITION_ATTACHED_PIC != 0
+                && avcodec_find_decoder(stream.pointee.codecpar.pointee.codec_id) != nil
         }
+        if let cover { (video, audio, isCover) = (cover, nil, true) }
+    }
+
+    private func audioByLanguage(
+        _ playable: [UnsafeMutablePointer<AVStream>]
+    ) -> UnsafeMutablePointer<AVStream>? {
+        for language in languages.map({ $0.lowercased() }) where !language.isEmpty {
+            let match = playable.first { stream in
+                guard Self.kind(of: stream) == .audio, let text = Self.text("language", of: stream)?.lowercased() else {
+                    return false
+                }
+                return text.hasPrefix(language) || language.hasPrefix(text)
+            }
+            if let match { return match }
+        }
+        return nil
     }
 
     /// MP4 has complete parameters, the reordering depth included, in its head; others need some packets.
@@ -311,6 +380,7 @@ final class Demuxer {
         if let stream = audio {
             description.audioCodec = String(cString: avcodec_get_name(stream.pointee.codecpar.pointee.codec_id))
         }
+        description.tracks = tracks
         if let stream = video ?? audio { description.firstFrameEnd = firstKeyEnd(of: stream) }
         return description
     }

@@ -14,8 +14,8 @@ actor FFmpegEngine: PlayerEngine {
     private static let framesWaiting = 4
     private static let soundsWaiting = 64
     private static let eventsWaiting = 64
-    /// How long before its time a piece of sound is handed out.
-    private static let soundLead = Duration.milliseconds(200)
+    /// How long pictures follow what is heard without being told anew.
+    private static let hearing = Duration.milliseconds(500)
     /// How much must be buffered before the clock starts, and again before it goes on after a stall.
     private static let resumeAhead = Duration.milliseconds(500)
     /// How long the next frames wait after the first was delivered: less than any frame lasts.
@@ -33,7 +33,7 @@ actor FFmpegEngine: PlayerEngine {
     private var timer: LoopTimer?
     private var isSuspended = false
     /// The newest seek, until its frame is there.
-    private var seek: (number: Int, waiter: CheckedContinuation<Void, any Error>?)?
+    private var seek: (number: Int, accuracy: SeekAccuracy, waiter: CheckedContinuation<Void, any Error>?)?
     private var seekCount = 0
     /// Whether the newest seek is our own, to where the play is.
     private var isRemakingSound = false
@@ -50,6 +50,17 @@ actor FFmpegEngine: PlayerEngine {
     /// Where what was delivered so far ends.
     private var deliveredUntil = Duration.zero
     private var stopping: Task<Void, Never>?
+    /// What the host heard last, and when.
+    private var hearing: (drift: Duration, at: LoopInstant)?
+    private var tracks: [MediaTrack] = []
+    private var cues = CueQueue()
+    /// Whether a track of the clip gives cues, and those that it gave: a seek reads from a key frame on, and what is said
+    /// there may have begun before.
+    private var readsSubtitles = false
+    private var readCues: [SubtitleCue] = []
+    private static let mostReadCues = 2_000
+    /// Those of a file beside the clip, which is read as a whole, and the pass for which they are in the queue.
+    private var fileCues: (cues: [SubtitleCue], pass: Duration?)?
 
     init(_ environment: EngineEnvironment) {
         loop = environment.loop
@@ -93,7 +104,13 @@ actor FFmpegEngine: PlayerEngine {
             (index, heldVideo) = (opened.index, opened.firstFrame)
             clock = PlaybackClock(at: opened.startPosition, rate: self.options.rate)
             deliveredUntil = opened.startPosition
-            return opened.description
+            var description = opened.description
+            let first = (description.tracks.map(\.id).max() ?? -1) + 1
+            description.tracks += input.subtitles.enumerated().map { number, file in
+                MediaTrack(id: first + number, kind: .subtitles, codec: nil, language: nil, title: file.name)
+            }
+            tracks = description.tracks
+            return description
         } catch {
             let wasStopped = machine.state == .stopped
             await stop()
@@ -119,7 +136,9 @@ actor FFmpegEngine: PlayerEngine {
         isSuspended ? stand() : run()
     }
 
-    func seek(to time: Duration) async throws {
+    func seek(to time: Duration) async throws { try await seek(to: time, accuracy: .exact) }
+
+    func seek(to time: Duration, accuracy: SeekAccuracy) async throws {
         try machine.seek()
         guard let worker else { throw PlaybackError.stopped }
         let place = min(max(.zero, time), index.duration ?? time)
@@ -128,13 +147,14 @@ actor FFmpegEngine: PlayerEngine {
         isRemakingSound = false
         seekCount += 1
         let number = seekCount
-        seek = (number, nil)
+        seek = (number, accuracy, nil)
         stand()
         clock.freeze(at: place)
         (heldVideo, deliveredUntil) = (nil, place)
         frames.channel.discard()
         audio.channel.discard()
-        worker.seek(to: place)
+        forgetCues()
+        worker.seek(to: place, accuracy)
         try await awaitSeek(number)
     }
 
@@ -172,7 +192,13 @@ actor FFmpegEngine: PlayerEngine {
             endSeek(.failure(FFmpegError.told(failure, of: input?.name ?? "")))
         } else {
             // The picture of a place that was not left is on screen already.
-            if let frame = worker.takeVideo(), !isRemakingSound { show(frame) }
+            if let frame = worker.takeVideo(), !isRemakingSound {
+                if seek?.accuracy == .keyFrame {
+                    clock.freeze(at: frame.presentationTime)
+                    deliveredUntil = frame.presentationTime
+                }
+                show(frame)
+            }
             isRemakingSound = false
             endSeek(.success(()))
         }
@@ -235,20 +261,91 @@ actor FFmpegEngine: PlayerEngine {
         worker?.setRate(rate)
         let isMade = machine.state == .playing || machine.state == .paused || machine.state == .held && seekCount > 0
         guard options.audio == .host, isMade, let worker else { return pump() }
-        // Sound that was made for the old rate is made anew from here.
+        // Sound that was made for the old rate is made anew.
+        remake(worker)
+    }
+
+    /// Decodes anew from where the play is; the picture stays.
+    private func remake(_ worker: DecodeWorker) {
         let place = mediaPosition
         if seek == nil {
             seekCount += 1
-            (seek, isRemakingSound) = ((seekCount, nil), true)
+            (seek, isRemakingSound) = ((seekCount, .exact, nil), true)
         }
         stand()
         clock.freeze(at: place)
         audio.channel.discard()
+        forgetCues()
         worker.seek(to: place)
     }
+
+    func select(_ track: MediaTrack.ID?, of kind: MediaTrack.Kind) async throws {
+        guard machine.state != .stopped, let worker, let input else { throw PlaybackError.stopped }
+        if let track {
+            guard tracks.contains(where: { $0.id == track && $0.kind == kind }) else {
+                throw PlaybackError.noSuchTrack(id: track)
+            }
+        } else if kind != .subtitles {
+            throw PlaybackError.wrongState(call: "select(nil, of: .\(kind))", state: machine.state.rawValue)
+        }
+        let files = tracks.suffix(input.subtitles.count)
+        if kind == .subtitles {
+            (fileCues, cues, readsSubtitles, readCues) = (nil, CueQueue(), false, [])
+            worker.select(nil, of: .subtitles)
+            guard track != nil else { return }
+            if let track, let number = files.firstIndex(where: { $0.id == track }) {
+                return try await useSubtitles(input.subtitles[number - files.startIndex])
+            }
+        }
+        worker.select(track, of: kind)
+        if kind == .subtitles { readsSubtitles = true }
+        if machine.state != .ended { remake(worker) }
+    }
+
+    private func useSubtitles(_ file: SubtitleInput) async throws {
+        let bytes = try await file.load()
+        let name = file.name
+        let cues = try await loop.offload { try SubtitleFile.cues(of: bytes, name: name) }
+        guard machine.state != .stopped else { throw PlaybackError.stopped }
+        fileCues = (cues, nil)
+        pump()
+    }
+
+    private func forgetCues() {
+        cues.removeAll()
+        fileCues?.pass = nil
+        let place = clock.position(at: loop.now)
+        cues.add(readCues.filter { $0.end > place })
+    }
+
+    /// Those of the file that are for the pass in which `position` lies, and those that were read from the clip.
+    private func gatherCues(_ worker: DecodeWorker, at position: Duration) {
+        let read = worker.takeCues()
+        if readsSubtitles, !read.isEmpty {
+            cues.add(read)
+            let start = worker.pass(at: position).start
+            readCues = Array((readCues + read.map { $0.shifted(by: .zero - start) }).suffix(Self.mostReadCues))
+        }
+        guard let file = fileCues else { return }
+        let start = worker.pass(at: position).start
+        guard file.pass != start else { return }
+        fileCues?.pass = start
+        cues.add(file.cues.map { $0.shifted(by: start) }.filter { $0.end > position })
+    }
+
+    func heard(_ time: Duration) async {
+        if let drift = clock.follow(time, at: loop.now) { hearing = (drift, loop.now) }
+    }
+
+    /// How far the sound was ahead, while the host tells what it hears.
+    private var drift: Duration? {
+        hearing.flatMap { $0.at.duration(to: loop.now) < Self.hearing ? $0.drift : nil }
+    }
+
     private static func allowed(_ rate: Double) -> Double { rate.isFinite ? min(max(rate, 0.25), 4) : 1 }
 
     func setVolume(_ volume: Float) async { options.volume = min(max(0, volume), 1) }
+    func setMuted(_ isMuted: Bool) async { options.isMuted = isMuted }
 
     func heldFrame() async -> VideoFrame? { heldVideo }
 
@@ -259,6 +356,7 @@ actor FFmpegEngine: PlayerEngine {
             clock.position(at: loop.now) - (pass?.start ?? .zero), index.duration ?? .seconds(Int64.max / 2))
         status.completedLoops = pass?.completed ?? 0
         status.isBufferedAheadExact = index.isExact
+        status.drift = drift
         status.isStalled = stallStart != nil
         status.stallCount = stallCount
         status.stalledTime = stalledTime + (stallStart?.duration(to: loop.now) ?? .zero)
@@ -318,7 +416,7 @@ actor FFmpegEngine: PlayerEngine {
     private func deliver(_ buffer: AudioBuffer) {
         deliveredUntil = max(deliveredUntil, buffer.presentationTime + buffer.duration)
         // The null output has played it.
-        if options.audio == .host { audio.channel.send(buffer.shifted(volume: options.volume)) }
+        if options.audio == .host { audio.channel.send(buffer.shifted(volume: options.isMuted ? 0 : options.volume)) }
     }
 
     /// Hands out what is due and sets the timer for what is next.
@@ -344,6 +442,8 @@ actor FFmpegEngine: PlayerEngine {
                 deliver(buffer)
                 isBusy = true
             }
+            gatherCues(worker, at: deliveredUntil)
+            tell(cues.take(at: deliveredUntil))
             if front.isDone { return finish(front.failure) }
             if !isBusy { return }
         }
@@ -353,34 +453,30 @@ actor FFmpegEngine: PlayerEngine {
         if isStarting || stallStart != nil { return checkSupply(worker) }
         while true {
             let front = worker.front()
-            let now = loop.now
-            let position = clock.position(at: now)
+            let position = clock.position(at: loop.now)
             readOffset = front.readOffset
-            if let time = front.audio, time - Self.soundLead <= position, let buffer = worker.takeAudio() {
-                deliver(buffer)
-                continue
+            gatherCues(worker, at: position)
+            var next = FramePacer.Front()
+            (next.video, next.nextVideo, next.audio) = (front.video, front.nextVideo, front.audio)
+            (next.subtitle, next.isDone) = (cues.next, front.isDone)
+            let step = FramePacer.step(next, at: position, deliveredUntil: deliveredUntil) { isStarving(front) }
+            switch step {
+            case .giveSound: if let buffer = worker.takeAudio() { deliver(buffer) }
+            case .giveSubtitle: tell(cues.take(at: position))
+            case .showFrame: if let frame = worker.takeVideo() { deliver(frame) }
+            case .dropFrame: if worker.takeVideo() != nil { lateFrames += 1 }
+            case .finish: return finish(front.failure)
+            case .stall: return stall(at: deliveredUntil)
+            case .wait(let time):
+                if let time, let due = clock.instant(of: time) {
+                    timer = loop.schedule(at: due) { [weak self] in self?.assumeIsolated { $0.pump() } }
+                }
+                return
             }
-            if let time = front.video, time <= position, let frame = worker.takeVideo() {
-                // A frame whose successor is due too would only be seen too late; the sound never waits for it.
-                if let next = front.nextVideo, next <= position { lateFrames += 1 } else { deliver(frame) }
-                continue
-            }
-            var wakeups: [Duration] = []
-            if let time = front.audio { wakeups.append(time - Self.soundLead) }
-            if let time = front.video { wakeups.append(time) }
-            if front.isDone {
-                if position >= deliveredUntil { return finish(front.failure) }
-                wakeups.append(deliveredUntil)
-            } else if isStarving(front) {
-                if position >= deliveredUntil { return stall(at: deliveredUntil) }
-                wakeups.append(deliveredUntil)
-            }
-            if let next = wakeups.min(), let due = clock.instant(of: next) {
-                timer = loop.schedule(at: due) { [weak self] in self?.assumeIsolated { $0.pump() } }
-            }
-            return
         }
     }
+
+    private func tell(_ cues: [SubtitleCue]) { for cue in cues { events.channel.send(.subtitle(cue)) } }
 
     /// Whether nothing is left to show because bytes are missing, not because decoding is slow.
     private func isStarving(_ front: DecodeWorker.Front) -> Bool {

@@ -27,6 +27,20 @@ package struct PlaybackClock: Hashable, Sendable {
         self.rate = rate
     }
 
+    /// Follows what is heard: a little at a time, so that pictures don't jerk, or at once when it is far away.
+    ///
+    /// - Returns: How far the sound was ahead; `nil` while the clock stands.
+    package mutating func follow(_ heard: Duration, at now: LoopInstant) -> Duration? {
+        guard isRunning else { return nil }
+        let position = position(at: now)
+        let drift = heard - position
+        let isFar = drift > Self.farthestDrift || drift < .zero - Self.farthestDrift
+        (mediaAnchor, loopAnchor) = (isFar ? heard : position + drift / 8, now)
+        return drift
+    }
+    /// What lips and sound may be apart before everybody sees it (ITU-R BT.1359: 45 to 125 ms).
+    private static let farthestDrift = Duration.milliseconds(80)
+
     /// When the clock will show `position`; `nil` while it stands.
     package func instant(of position: Duration) -> LoopInstant? {
         let ahead = position - mediaAnchor

@@ -31,6 +31,17 @@ public protocol PlayerEngine: AnyObject, Sendable {
     ///   ``PlaybackError/wrongState(call:state:)`` before `open` has returned and after the end, ``LoadError``, or
     ///   `CancellationError`, after which the engine goes to `time` all the same.
     func seek(to time: Duration) async throws
+    /// The same, or to the key frame before `time`, which is there sooner.
+    func seek(to time: Duration, accuracy: SeekAccuracy) async throws
+    /// Plays another track of its kind from where the play is; `nil` for no subtitles. ``MediaDescription/tracks`` has them.
+    ///
+    /// - Throws: ``PlaybackError/noSuchTrack(id:)``, ``PlaybackError/stopped``, or ``LoadError`` for a file of subtitles.
+    func select(_ track: MediaTrack.ID?, of kind: MediaTrack.Kind) async throws
+    /// Tells what part of the sound is heard now, as the host's output knows. From the first call on pictures follow the
+    /// sound; without calls for half a second they follow the clock again.
+    ///
+    /// - Parameter time: As sound buffers are timed.
+    func heard(_ time: Duration) async
     /// While `true`, clock and sound stand still whatever `play` and `pause` say; what they said last counts
     /// afterwards. The page does it while it is covered or the app is in the background, so that a pause by the viewer
     /// stays one.
@@ -44,6 +55,8 @@ public protocol PlayerEngine: AnyObject, Sendable {
     func setRate(_ rate: Double) async
     /// How loud sound is delivered from now on: 0 (silent) to 1 (as it is); others are clamped.
     func setVolume(_ volume: Float) async
+    /// Whether sound is delivered as silence; the volume is kept.
+    func setMuted(_ isMuted: Bool) async
     /// How it stands now.
     func status() async -> EngineStatus
     /// The first frame while it is held, and `nil` from the first `play` on; the frame stays with the engine.
@@ -81,8 +94,26 @@ extension PlayerEngine {
     public func setRate(_ rate: Double) async {}
     /// By default sound is as it is.
     public func setVolume(_ volume: Float) async {}
+    /// By default sound is as it is.
+    public func setMuted(_ isMuted: Bool) async {}
+    /// By default every seek is exact.
+    public func seek(to time: Duration, accuracy: SeekAccuracy) async throws { try await seek(to: time) }
+    /// By default there is nothing to choose.
+    public func select(_ track: MediaTrack.ID?, of kind: MediaTrack.Kind) async throws {
+        if let track { throw PlaybackError.noSuchTrack(id: track) }
+    }
+    /// By default pictures follow the clock.
+    public func heard(_ time: Duration) async {}
     /// By default nobody sees it before it is played.
     public func heldFrame() async -> VideoFrame? { nil }
+}
+
+/// How near to its time a seek goes.
+public enum SeekAccuracy: Hashable, Sendable {
+    /// To the frame that is shown at that time.
+    case exact
+    /// To the key frame at or before it: nothing has to be decoded that is not shown.
+    case keyFrame
 }
 
 /// Where an engine lives.
@@ -96,7 +127,11 @@ public struct MediaInput: Sendable {
     package let reader: ByteReader
     /// A name for error texts, without secrets.
     public let name: String
-    package init(reader: ByteReader, name: String) { (self.reader, self.name) = (reader, name) }
+    /// Files of subtitles beside it.
+    public let subtitles: [SubtitleInput]
+    package init(reader: ByteReader, name: String, subtitles: [SubtitleInput] = []) {
+        (self.reader, self.name, self.subtitles) = (reader, name, subtitles)
+    }
 }
 
 /// What the host wants of an engine; can be changed until the engine opens.
@@ -129,6 +164,10 @@ public struct EngineOptions: Hashable, Sendable {
     public var rate = 1.0
     /// How loud sound is delivered; see ``PlayerEngine/setVolume(_:)``.
     public var volume: Float = 1
+    /// Whether sound is delivered as silence; see ``PlayerEngine/setMuted(_:)``.
+    public var isMuted = false
+    /// Languages of sound, the most wanted first, as files write them (`eng`, `de`); otherwise the file's own choice.
+    public var languages: [String] = []
     /// The defaults.
     public init() {}
 }
@@ -143,6 +182,8 @@ public struct MediaDescription: Hashable, Sendable {
     public var height: Int?
     /// Degrees to turn clockwise for showing.
     public var rotation = 0
+    /// What can be chosen of with ``PlayerEngine/select(_:of:)``; files of subtitles beside the clip come last.
+    public var tracks: [MediaTrack] = []
     /// FFmpeg's name of the video codec, such as `h264`.
     public var videoCodec: String?
     /// FFmpeg's name of the audio codec, such as `aac`.
@@ -180,6 +221,9 @@ public struct EngineStatus: Hashable, Sendable {
     public var deliveredFrames = 0
     /// Times that the clip has begun again; see ``PlayerEngine/setLooping(_:)``.
     public var completedLoops = 0
+    /// How far the sound that is heard was ahead of the pictures' clock when it was last told; `nil` when the clock goes by
+    /// itself. See ``PlayerEngine/heard(_:)``.
+    public var drift: Duration?
     package init() {}
 }
 
@@ -187,6 +231,8 @@ public struct EngineStatus: Hashable, Sendable {
 public enum EngineEvent: Hashable, Sendable {
     /// The first frame was delivered.
     case firstFrame
+    /// A line of text is to be shown, from now until its end. Told again after a seek into it.
+    case subtitle(SubtitleCue)
     /// Bytes are missing; the clock waits.
     case stalled
     /// The clock goes on after a stall of this length.
@@ -209,6 +255,8 @@ public enum PlaybackError: Error, Hashable, CustomStringConvertible, Sendable {
     case cutShort(name: String)
     /// The codec refused.
     case decoding(name: String, reason: String)
+    /// The clip has no such track of that kind.
+    case noSuchTrack(id: Int)
     /// The call needs another one first.
     case wrongState(call: String, state: String)
     /// The engine was stopped meanwhile.
@@ -224,6 +272,7 @@ public enum PlaybackError: Error, Hashable, CustomStringConvertible, Sendable {
         case .truncated(let name): "\(name) ends before its first frame; the file is truncated"
         case .cutShort(let name): "\(name) is truncated: it ends before its last frame"
         case .decoding(let name, let reason): "\(name) can't be decoded: \(reason)"
+        case .noSuchTrack(let id): "there is no track \(id) of that kind; the clip's description lists them"
         case .wrongState(let call, let state): "\(call) can't be called while the engine is \(state)"
         case .stopped: "the engine was stopped"
         case .superseded: "a newer seek took the place of this one"

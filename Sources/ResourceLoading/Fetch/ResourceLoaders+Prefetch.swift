@@ -75,6 +75,19 @@ extension ResourceLoaders {
         return report
     }
 
+    /// Bytes of a small file, as one who plays it reads them.
+    package func readAll(_ resource: Resource, most: Int64) async throws -> [UInt8] {
+        let reader = try await open(resource, priority: .current, readAhead: LoadingResource.firstSegment)
+        let result: Result<[UInt8]?, any Error>
+        do { result = .success(try await reader.readAll(most: most)) } catch { result = .failure(error) }
+        await reader.close()
+        guard let bytes = try result.get() else {
+            let name = WebOrigin.redacted(resource.urls[0].url)
+            throw LoadError.unusableAnswer(reason: "it has more than \(most / 1024) KB", url: name)
+        }
+        return bytes
+    }
+
     private func isPlaylist(_ reader: ByteReader) async throws -> Bool {
         var head: [UInt8] = []
         while head.count < 7 {
@@ -87,12 +100,7 @@ extension ResourceLoaders {
 
     /// What an engine reads first of a playlist: the one that it begins with, and the head of its first parts.
     private func bringPlaylist(_ amount: StrategyPlanner.Amount, by reader: ByteReader) async throws {
-        var text: [UInt8] = []
-        while text.count <= HLSPlaylist.largestText {
-            let piece = try await reader.read(at: Int64(text.count), count: 64 * 1024)
-            if piece.isEmpty { break }
-            text += piece
-        }
+        guard let text = try await reader.readAll(most: Int64(HLSPlaylist.largestText)) else { return }
         // What it refers to, and whether it is one at all, is for whoever plays it to complain about.
         switch try? HLSPlaylist(String(decoding: text, as: UTF8.self)) {
         case .variants(let variants):

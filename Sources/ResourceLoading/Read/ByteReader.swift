@@ -96,6 +96,19 @@ package final class ByteReader: Sendable {
         }
     }
 
+    /// Reads all of it from the start.
+    ///
+    /// - Returns: `nil` when there are more than `most` bytes.
+    package func readAll(most: Int64) async throws -> [UInt8]? {
+        var bytes: [UInt8] = []
+        while true {
+            let piece = try await read(at: Int64(bytes.count), count: 64 * 1024)
+            if piece.isEmpty { return bytes }
+            bytes += piece
+            guard bytes.count <= most else { return nil }
+        }
+    }
+
     /// Suspends until all of `range` (as far as the resource reaches) can be read.
     package func wait(for range: ByteRange) async throws {
         try await telling { try await loaders.wait(key, id, for: range) }

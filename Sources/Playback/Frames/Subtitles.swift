@@ -1,0 +1,48 @@
+/// A line of text that belongs to a part of a clip.
+public struct SubtitleCue: Hashable, Sendable {
+    /// When it is shown, from the start of the media; goes on from pass to pass of a loop, as the times of frames do.
+    public let start: Duration
+    /// When it goes away.
+    public let end: Duration
+    /// Plain text, without styles; lines are parted by "\n".
+    public let text: String
+    package init(start: Duration, end: Duration, text: String) {
+        (self.start, self.end, self.text) = (start, end, text)
+    }
+    package func shifted(by time: Duration) -> SubtitleCue {
+        SubtitleCue(start: start + time, end: end + time, text: text)
+    }
+}
+
+/// Cues that are still to be shown, in the order of their times.
+package struct CueQueue: Sendable {
+    private var cues: [SubtitleCue] = []
+    /// All since the last change of place: a line that is read twice is told once.
+    private var seen: Set<SubtitleCue> = []
+    package init() {}
+
+    package var next: Duration? { cues.first?.start }
+
+    package mutating func add(_ new: [SubtitleCue]) {
+        let new = new.filter { seen.insert($0).inserted }
+        guard !new.isEmpty else { return }
+        cues = (cues + new).sorted { ($0.start, $0.end) < ($1.start, $1.end) }
+    }
+    /// The cues that are due and not over.
+    package mutating func take(at position: Duration) -> [SubtitleCue] {
+        let due = cues.prefix { $0.start <= position }
+        cues.removeFirst(due.count)
+        return due.filter { $0.end > position }
+    }
+    package mutating func removeAll() { (cues, seen) = ([], []) }
+}
+
+/// A file of subtitles beside a clip: WebVTT, SubRip, or another format of text that the engine knows.
+public struct SubtitleInput: Sendable {
+    /// Its title among the tracks, without secrets.
+    public let name: String
+    package let load: @Sendable () async throws -> [UInt8]
+    package init(name: String, load: @escaping @Sendable () async throws -> [UInt8]) {
+        (self.name, self.load) = (name, load)
+    }
+}
