@@ -34,10 +34,12 @@ static inline int ff_index_entry(AVStream *stream, int index, int64_t *position,
     *is_key = (entry->flags & AVINDEX_KEYFRAME) != 0;
     return 1;
 }
-/* Degrees to turn clockwise for showing, from the stream's display matrix; 0 where there is none. */
-static inline double ff_stream_rotation(const AVStream *stream) {
-    const uint8_t *matrix = av_stream_get_side_data(stream, AV_PKT_DATA_DISPLAYMATRIX, NULL);
-    return matrix ? -av_display_rotation_get((const int32_t *)matrix) : 0;
+/* Degrees to turn clockwise for showing, from the stream's display matrix, and whether top and bottom change places before
+   that; 0 where there is none. */
+static inline double ff_stream_rotation(const AVStream *stream, int *is_flipped) {
+    const int32_t *matrix = (const int32_t *)av_stream_get_side_data(stream, AV_PKT_DATA_DISPLAYMATRIX, NULL);
+    *is_flipped = matrix && (double)matrix[0] * matrix[4] - (double)matrix[1] * matrix[3] < 0;
+    return matrix ? -av_display_rotation_get(matrix) : 0;
 }
 typedef int (*ff_read_fn)(void *context, uint8_t *buffer, int size);
 typedef int64_t (*ff_seek_fn)(void *context, int64_t offset, int whence);

@@ -16,7 +16,7 @@ private func sample(urls: [String], screen: Screen, viewer: Viewer) async throws
     for id in await tab.entries {
         let engine = try await tab.play(id)  // pre-rendered: its first frame is there already
         for await frame in engine.frames {
-            screen.show(frame)  // planes, strides, pixel format, presentation time, rotation
+            screen.show(frame)  // planes, strides, pixel format, presentation time, orientation
             if viewer.hasSwiped { break }
         }
     }

@@ -29,7 +29,7 @@ final class DecodeSession {
     /// Makes sound faster or slower; `nil` as long as that is not asked for.
     private var tempo: TempoFilter?
     private var tempoRate = 1.0
-    private var rotation: Int
+    private var orientation: Orientation
     private var videoPackets = PacketQueue()
     private var audioPackets = PacketQueue()
     private let packet = ReusedPacket()
@@ -64,7 +64,7 @@ final class DecodeSession {
             throw PlaybackError.decoding(name: input.name, reason: error.description)
         }
         frames = FrameMaker(target: options.pixelFormat)
-        rotation = demuxer.video.map { Demuxer.rotation(of: $0) } ?? 0
+        orientation = demuxer.video.map { Demuxer.orientation(of: $0) } ?? .upright
         if options.startTime > .zero { try demuxer.seek(to: options.startTime) }
     }
 
@@ -127,7 +127,8 @@ final class DecodeSession {
         switch kind {
         case .video:
             guard let stream = demuxer.video else { return }
-            (videoDecoder, isVideoDecoderNew, rotation) = (try Decoder(stream), true, Demuxer.rotation(of: stream))
+            (videoDecoder, isVideoDecoderNew) = (try Decoder(stream), true)
+            orientation = Demuxer.orientation(of: stream)
         case .audio: if let stream = demuxer.audio { audioDecoder = try Decoder(stream) }
         case .subtitles:
             subtitleDecoder = try demuxer.subtitles.map { stream throws(FFmpegError) in try SubtitleDecoder(stream) }
@@ -308,6 +309,7 @@ final class DecodeSession {
         guard let videoDecoder else { throw FFmpegError(code: ff_error_invalid, call: "receive") }
         return try frames.make(
             frame, presentationTime: time(of: frame, videoDecoder),
-            duration: duration(frame.pointee.pkt_duration, videoDecoder.timeBase), rotation: rotation)
+            duration: duration(frame.pointee.pkt_duration, videoDecoder.timeBase), orientation: orientation,
+            pixelAspect: demuxer.pixelAspect(of: frame))
     }
 }

@@ -374,7 +374,7 @@ final class Demuxer {
         if let stream = video {
             description.width = Int(stream.pointee.codecpar.pointee.width)
             description.height = Int(stream.pointee.codecpar.pointee.height)
-            description.rotation = Self.rotation(of: stream)
+            description.orientation = Self.orientation(of: stream)
             description.videoCodec = String(cString: avcodec_get_name(stream.pointee.codecpar.pointee.codec_id))
         }
         if let stream = audio {
@@ -385,11 +385,18 @@ final class Demuxer {
         return description
     }
 
-    static func rotation(of stream: UnsafeMutablePointer<AVStream>) -> Int {
-        let angle = ff_stream_rotation(stream)
-        guard angle.isFinite else { return 0 }
+    static func orientation(of stream: UnsafeMutablePointer<AVStream>) -> Orientation {
+        var isFlipped: Int32 = 0
+        let angle = ff_stream_rotation(stream, &isFlipped)
+        guard angle.isFinite else { return .upright }
         let quarterTurns = Int((angle / 90).rounded()) % 4
-        return (quarterTurns + 4) % 4 * 90
+        return Orientation(rotation: (quarterTurns + 4) % 4 * 90, isFlipped: isFlipped != 0)
+    }
+
+    /// The shape of a frame's samples; the container's word counts where there is one.
+    func pixelAspect(of frame: UnsafeMutablePointer<AVFrame>) -> PixelAspect {
+        let ratio = av_guess_sample_aspect_ratio(context, video, frame)
+        return ratio.num > 0 && ratio.den > 0 ? PixelAspect(width: Int(ratio.num), height: Int(ratio.den)) : .square
     }
 
     private func firstKeyEnd(of stream: UnsafeMutablePointer<AVStream>) -> Int64? {

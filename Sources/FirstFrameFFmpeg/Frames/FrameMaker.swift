@@ -33,10 +33,11 @@ final class FrameMaker {
 
     /// - Parameter frame: Its content is taken over.
     func make(
-        _ frame: UnsafeMutablePointer<AVFrame>, presentationTime: Duration, duration: Duration, rotation: Int
+        _ frame: UnsafeMutablePointer<AVFrame>, presentationTime: Duration, duration: Duration,
+        orientation: Orientation = .upright, pixelAspect: PixelAspect = .square
     ) throws(FFmpegError) -> VideoFrame {
         let native = PixelFormat(frame.pointee.format)
-        let wanted = target ?? native ?? .i420
+        let wanted = target ?? native ?? .nearest(to: frame.pointee.format)
         let color = ColorDescription(frame)
         if wanted != native { try convert(frame, to: wanted, color) }
         let planes = Self.planes(of: frame, wanted)
@@ -44,7 +45,7 @@ final class FrameMaker {
         guard let storage = FFmpegFrame(moving: frame) else { throw FFmpegError(code: -12, call: "av_frame_alloc") }
         return VideoFrame(
             width: width, height: height, pixelFormat: wanted, color: color, presentationTime: presentationTime,
-            duration: duration, rotation: rotation, planes: planes, storage: storage)
+            duration: duration, orientation: orientation, pixelAspect: pixelAspect, planes: planes, storage: storage)
     }
 
     /// Replaces the frame's picture by one of another format.
@@ -118,6 +119,16 @@ extension PixelFormat {
     }
 }
 
+extension PixelFormat {
+    /// What keeps most of a picture whose own format is none of ours.
+    static func nearest(to format: Int32) -> PixelFormat {
+        guard let description = av_pix_fmt_desc_get(AVPixelFormat(rawValue: format)) else { return .i420 }
+        let flags = Int32(truncatingIfNeeded: description.pointee.flags)
+        if flags & (AV_PIX_FMT_FLAG_RGB | AV_PIX_FMT_FLAG_ALPHA | AV_PIX_FMT_FLAG_PAL) != 0 { return .rgba }
+        return description.pointee.comp.0.depth > 8 ? .i420p10 : .i420
+    }
+}
+
 extension ColorDescription {
     init(_ frame: UnsafeMutablePointer<AVFrame>) {
         let matrix: Matrix =
@@ -131,7 +142,13 @@ extension ColorDescription {
         let isFull =
             frame.pointee.color_range == AVCOL_RANGE_JPEG
             || jFormats.contains(AVPixelFormat(rawValue: frame.pointee.format))
-        self.init(matrix: matrix, isFullRange: isFull)
+        let transfer: Transfer =
+            switch frame.pointee.color_trc {
+            case AVCOL_TRC_SMPTE2084: .pq
+            case AVCOL_TRC_ARIB_STD_B67: .hlg
+            default: .sdr
+            }
+        self.init(matrix: matrix, isFullRange: isFull, transfer: transfer)
     }
 }
 

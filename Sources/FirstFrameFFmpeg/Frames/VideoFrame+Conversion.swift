@@ -13,17 +13,68 @@ extension VideoFrame {
             defer { av_frame_free(&copy) }
             guard let copy else { return self }
             return try FrameMaker(target: format).make(
-                copy, presentationTime: presentationTime, duration: duration, rotation: rotation)
+                copy, presentationTime: presentationTime, duration: duration, orientation: orientation,
+                pixelAspect: pixelAspect)
         } catch {
             throw .decoding(name: "the frame", reason: error.description)
         }
     }
 
-    /// The picture as a PNG file, without its rotation applied.
+    /// The same picture as it is seen: flipped and turned as its ``orientation`` says. Its samples keep their shape.
+    ///
+    /// - Returns: The frame itself when nothing is to be turned.
+    /// - Throws: ``PlaybackError/decoding(name:reason:)`` when libavfilter refuses.
+    public func turnedUpright() throws(PlaybackError) -> VideoFrame {
+        let turn =
+            switch orientation.rotation {
+            case 90: ["transpose=clock"]
+            case 180: ["hflip", "vflip"]
+            case 270: ["transpose=cclock"]
+            default: [String]()
+            }
+        let filters = (orientation.isFlipped ? ["vflip"] : []) + turn
+        if filters.isEmpty { return self }
+        let aspect =
+            orientation.isSideways
+            ? PixelAspect(width: pixelAspect.height, height: pixelAspect.width) : pixelAspect
+        return try filtered(filters.joined(separator: ","), pixelFormat, pixelAspect: aspect, .upright)
+    }
+
+    /// The same picture for screens of standard dynamic range: BT.709, in limited range. ``ColorDescription/isHDR`` tells
+    /// whether there is a need.
+    ///
+    /// - Returns: The frame itself, converted, when it has standard dynamic range already.
+    /// - Throws: ``PlaybackError/decoding(name:reason:)`` when libavfilter has no zscale (libzimg).
+    public func toneMapped(to format: PixelFormat = .i420) throws(PlaybackError) -> VideoFrame {
+        guard color.isHDR else { return try converted(to: format) }
+        let linear = "zscale=transferin=\(color.transfer == .pq ? "smpte2084" : "arib-std-b67"):transfer=linear:npl=203"
+        let mapped = "format=gbrpf32le,zscale=primariesin=bt2020:primaries=bt709,tonemap=mobius:desat=0"
+        let video = "zscale=transfer=bt709:matrix=bt709:range=limited,format=yuv420p"
+        let frame = try filtered("\(linear),\(mapped),\(video)", .i420, pixelAspect: pixelAspect, orientation)
+        return try frame.converted(to: format)
+    }
+
+    private func filtered(
+        _ filters: String, _ format: PixelFormat, pixelAspect: PixelAspect, _ orientation: Orientation
+    ) throws(PlaybackError) -> VideoFrame {
+        do throws(FFmpegError) {
+            var frame = try avFrame()
+            defer { av_frame_free(&frame) }
+            guard let frame else { return self }
+            try PictureFilter.apply(filters, to: frame)
+            return try FrameMaker(target: format).make(
+                frame, presentationTime: presentationTime, duration: duration, orientation: orientation,
+                pixelAspect: pixelAspect)
+        } catch {
+            throw .decoding(name: "the frame", reason: error.description)
+        }
+    }
+
+    /// The picture as a PNG file, as it is seen but for the shape of its samples.
     ///
     /// - Throws: ``PlaybackError/decoding(name:reason:)`` when libavcodec has no PNG encoder.
     public func png() throws(PlaybackError) -> [UInt8] {
-        let rgba = try converted(to: .rgba)
+        let rgba = try turnedUpright().toneMapped(to: .rgba)
         do throws(FFmpegError) { return try rgba.encodedPNG() } catch {
             throw .decoding(name: "the frame", reason: error.description)
         }

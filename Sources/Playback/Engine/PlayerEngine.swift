@@ -180,8 +180,8 @@ public struct MediaDescription: Hashable, Sendable {
     public var width: Int?
     /// Rows; `nil` without video.
     public var height: Int?
-    /// Degrees to turn clockwise for showing.
-    public var rotation = 0
+    /// How its pictures are to be turned for showing.
+    public var orientation = Orientation.upright
     /// What can be chosen of with ``PlayerEngine/select(_:of:)``; files of subtitles beside the clip come last.
     public var tracks: [MediaTrack] = []
     /// FFmpeg's name of the video codec, such as `h264`.

@@ -29,9 +29,50 @@ public struct ColorDescription: Hashable, Sendable {
     }
     /// The matrix between YUV and RGB.
     public var matrix: Matrix
+    /// How light becomes numbers.
+    public enum Transfer: Hashable, Sendable {
+        /// The curves of standard dynamic range, which screens take as they are.
+        case sdr
+        /// Perceptual quantizer (SMPTE ST 2084), as HDR10 has it: without tone mapping it looks dull on other screens.
+        case pq
+        /// Hybrid log-gamma (ARIB STD-B67).
+        case hlg
+    }
     /// Whether black is 0 and white 255, rather than 16 and 235.
     public var isFullRange: Bool
-    package init(matrix: Matrix, isFullRange: Bool) { (self.matrix, self.isFullRange) = (matrix, isFullRange) }
+    /// How light becomes numbers.
+    public var transfer: Transfer
+    /// Whether it has a higher dynamic range than a screen shows by itself.
+    public var isHDR: Bool { transfer != .sdr }
+    package init(matrix: Matrix, isFullRange: Bool, transfer: Transfer = .sdr) {
+        (self.matrix, self.isFullRange, self.transfer) = (matrix, isFullRange, transfer)
+    }
+}
+
+/// How a picture is to be turned for showing: first flipped, then turned.
+public struct Orientation: Hashable, Sendable {
+    /// Degrees clockwise: 0, 90, 180 or 270.
+    public var rotation = 0
+    /// Whether top and bottom change places before it is turned.
+    public var isFlipped = false
+    /// As it is.
+    public static let upright = Orientation()
+    package init(rotation: Int = 0, isFlipped: Bool = false) {
+        (self.rotation, self.isFlipped) = (rotation, isFlipped)
+    }
+    /// Whether width and height change places.
+    public var isSideways: Bool { rotation % 180 != 0 }
+}
+
+/// Width of a sample by its height.
+public struct PixelAspect: Hashable, Sendable {
+    /// Above 0.
+    public let width: Int
+    /// Above 0.
+    public let height: Int
+    /// As high as wide.
+    public static let square = PixelAspect(width: 1, height: 1)
+    package init(width: Int, height: Int) { (self.width, self.height) = (width, height) }
 }
 
 /// One decoded picture. A value: it stays as it is however long the host keeps it; the memory is shared, not copied.
@@ -61,18 +102,22 @@ public struct VideoFrame: Sendable {
     public let presentationTime: Duration
     /// How long it is shown; zero when the file doesn't say.
     public let duration: Duration
-    /// Degrees by which the picture is to be turned clockwise for showing: 0, 90, 180 or 270.
-    public let rotation: Int
+    /// How the picture is to be turned for showing.
+    public let orientation: Orientation
+    /// The shape of its samples.
+    public let pixelAspect: PixelAspect
     /// Layout of each plane.
     public let planes: [Plane]
     package let storage: any FrameStorage
 
     package init(
         width: Int, height: Int, pixelFormat: PixelFormat, color: ColorDescription, presentationTime: Duration,
-        duration: Duration, rotation: Int, planes: [Plane], storage: any FrameStorage
+        duration: Duration, orientation: Orientation = .upright, pixelAspect: PixelAspect = .square, planes: [Plane],
+        storage: any FrameStorage
     ) {
         (self.width, self.height, self.pixelFormat, self.color) = (width, height, pixelFormat, color)
-        (self.presentationTime, self.duration, self.rotation) = (presentationTime, duration, rotation)
+        (self.presentationTime, self.duration) = (presentationTime, duration)
+        (self.orientation, self.pixelAspect) = (orientation, pixelAspect)
         (self.planes, self.storage) = (planes, storage)
     }
 
@@ -81,8 +126,17 @@ public struct VideoFrame: Sendable {
         guard time != .zero else { return self }
         return VideoFrame(
             width: width, height: height, pixelFormat: pixelFormat, color: color,
-            presentationTime: presentationTime + time, duration: duration, rotation: rotation, planes: planes,
-            storage: storage)
+            presentationTime: presentationTime + time, duration: duration, orientation: orientation,
+            pixelAspect: pixelAspect, planes: planes, storage: storage)
+    }
+
+    /// Width and height of the picture as it is seen, in square pixels of a screen: turned, and with the shape of its
+    /// samples, for which it is made wider or higher, never smaller.
+    public var displaySize: (width: Int, height: Int) {
+        let shape = Double(pixelAspect.width) / Double(pixelAspect.height)
+        let wide = shape > 1 ? Int((Double(width) * shape).rounded()) : width
+        let high = shape < 1 ? Int((Double(height) / shape).rounded()) : height
+        return orientation.isSideways ? (high, wide) : (wide, high)
     }
 
     /// Lends one plane's bytes, `stride * (rows - 1) + rowBytes` of them, for the time of `body`.
