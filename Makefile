@@ -4,16 +4,17 @@ SWIFT := swift
 FLAGS := --explicit-target-dependency-import-check error
 CLIPS := .demo/clips
 
-.PHONY: help build demo test simulate stress sanitize test-threads mutations fuzz bench lint format docs clean
+.PHONY: help viewer test-viewer build demo test simulate stress sanitize test-threads mutations fuzz bench lint format docs clean
 
 help:
 	@echo "make demo    build, make the clips once, run the two-tab demo (under four minutes after the build)"
 	@echo "make test    build and run all tests"
+	@echo "make viewer  build the viewer, a window on SDL2;  make test-viewer  look at its pixels on a display without a screen"
 	@echo "make simulate  SEEDS (10000) whole runtimes in virtual time, every promise checked after every step"
 	@echo "make stress  random calls from many tasks on the real thing, for SECONDS (30)"
 	@echo "make sanitize  a shorter stress under ThreadSanitizer, and under AddressSanitizer with leak checking"
 	@echo "make mutations  plants faults and fails when the simulation misses one (about ten minutes)"
-	@echo "make bench   hand-over and opening without a network between"
+	@echo "make bench   pages and switches, downloads beside curl's, engines, first frames beside a bare program (ten minutes)"
 	@echo "make fuzz    parsers of what servers say, under libFuzzer, for FUZZ_SECONDS (20)"
 	@echo "make lint    check formatting;  make format  apply it"
 	@echo "make docs    build the documentation into .build/docs"
@@ -32,6 +33,15 @@ test:
 	@.ci/packages test
 	$(SWIFT) build $(FLAGS) --build-tests
 	$(SWIFT) test --skip-build --disable-xctest
+
+VIEWER = --package-path Examples/Viewer --scratch-path .build/viewer
+viewer:
+	@.ci/packages viewer
+	$(SWIFT) build $(VIEWER)
+	@echo "run it: $$($(SWIFT) build $(VIEWER) --show-bin-path)/viewer FILE-OR-URL ... [-- FILE-OR-URL ...]"
+
+test-viewer: viewer
+	Tests/Viewer/run "$$($(SWIFT) build $(VIEWER) --show-bin-path)/viewer"
 
 RELEASE = "$$($(SWIFT) build -c release --show-bin-path)/firstframe"
 
@@ -77,8 +87,11 @@ fuzz:
 bench:
 	@.ci/packages demo
 	$(SWIFT) build -c release $(FLAGS) --product firstframe
+	$(SWIFT) build -c release $(FLAGS) --product bare-start
 	@$(RELEASE) run Examples/hand-over.json5
 	@$(RELEASE) bench scale
+	@$(RELEASE) bench costs
+	@$(RELEASE) bench start --clips $(CLIPS)
 
 lint:
 	$(SWIFT) format lint --strict --recursive Package.swift Sources Tests Examples

@@ -7,6 +7,7 @@
 #include <libavutil/aes.h>
 #include <libavutil/avutil.h>
 #include <libavutil/display.h>
+#include <libavutil/hwcontext.h>
 #include <libavutil/imgutils.h>
 #include <libavutil/opt.h>
 #include <libavutil/pixdesc.h>

@@ -12,6 +12,7 @@ import Foundation
           firstframe play URL...          plays each URL or file to its end; on a terminal with a status line
               --start SECONDS               begins there, exact to the frame
               --loop N                      N times more, without a gap
+              --rate N                      0.25 to 4 times as fast, with the pitch kept
               --snapshot FILE               writes the first frame of the last URL as PNG
           firstframe origin DIR           serves a folder on loopback over a shaped network, until interrupted
               --port N                      port (default: a free one)
@@ -44,6 +45,7 @@ import Foundation
           firstframe bench start          first frames of each clip of a folder, cold, preloaded and pre-rendered, at four
                                           networks, beside the network's limit and a bare program on libavformat
               --clips DIR                   the folder (default: the demo's clips)
+          firstframe bench costs          a download beside curl's, a hop to the loop, engines that play or hold a frame
           firstframe help, firstframe version
 
         everywhere:
@@ -84,7 +86,8 @@ import Foundation
                 let arguments = try Arguments(rest, options: ["cache"], flags: ["json"])
                 return try await RunCommand(console: console).run(arguments)
             case "play":
-                let arguments = try Arguments(rest, options: ["cache", "snapshot", "start", "loop"], flags: ["json"])
+                let arguments = try Arguments(
+                    rest, options: ["cache", "snapshot", "start", "loop", "rate"], flags: ["json"])
                 return try await PlayCommand(console: console).run(arguments)
             case "origin":
                 let arguments = try Arguments(rest, options: ["port", "rtt", "mbit"], flags: ["json"])

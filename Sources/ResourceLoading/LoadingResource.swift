@@ -99,7 +99,14 @@ final class LoadingResource {
 
     /// First request of a reader, then doubling: small enough to leave the connection warm, large enough to fill it.
     static let firstSegment = ByteSize.kilobytes(256)
-    static let largestSegment = ByteSize.megabytes(1)
+    private static let usualSegment = ByteSize.megabytes(1)
+    private static let largestSegment = ByteSize.megabytes(16)
+    /// Between two requests the network is idle for a round trip: what takes two seconds to come hides it.
+    var segmentLimit = usualSegment
+    func setSegmentLimit(throughput: Double?) {
+        let twoSeconds = Int64(min(Double(Self.largestSegment), (throughput ?? 0) * 2))
+        segmentLimit = max(Self.usualSegment, twoSeconds)
+    }
     /// What a reader that jumps waits for when it has no read-ahead.
     static let smallestDemand = ByteSize.kilobytes(64)
 
@@ -108,7 +115,7 @@ final class LoadingResource {
             guard let reader = readers[id] else { return [] }
             var demands: [FetchPlanner.Demand] = []
             let awaited = awaited(by: id)
-            let grown = min(Self.largestSegment, Self.firstSegment << min(8, Int64(reader.segments)))
+            let grown = min(segmentLimit, Self.firstSegment << min(8, Int64(reader.segments)))
             // A server without ranges begins at byte 0 each time: then once.
             let bound =
                 information?.supportsRanges == false

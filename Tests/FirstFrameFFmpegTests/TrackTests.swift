@@ -146,6 +146,19 @@ extension FFmpegSuites {
             }
         }
 
+        @Test("a machine without a video device plays all the same when one is asked for") func noDevice() async throws
+        {
+            var options = allFrames()
+            options.usesVideoDevice = true
+            try await withPage(["silent.mp4"], options: options) { page, _, folder in
+                var bytes = Data()
+                for await frame in try await page.play("silent.mp4").frames {
+                    bytes.append(contentsOf: frame.packedBytes())
+                }
+                #expect(try bytes == reference(folder + "/silent.mp4"))
+            }
+        }
+
         @Test("muted sound is silence of the same length, and the volume stays") func muted() async throws {
             var options = allFrames()
             (options.audio, options.isMuted) = (.host, true)

@@ -22,6 +22,11 @@ package protocol LoopExecutor: SerialExecutor, TaskExecutor {
     /// Runs `work`, which may block, off the loop, then `done` on the loop. Any thread.
     func offload(_ work: @escaping @Sendable () -> Void, then done: @escaping @Sendable () -> Void)
 
+    /// Runs `work`, which may block for long, on a thread of its own. Any thread.
+    ///
+    /// - Parameter name: At most 15 characters; shown by debuggers and `top`.
+    func startWork(named name: String, _ work: @escaping @Sendable () -> Void) throws(LoopError) -> LongWork
+
     /// The next number of the loop's own random source. Any thread.
     func random() -> UInt64
 }

@@ -31,6 +31,7 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
     private let chance: Lock<SplitMix64>
     private let thread = Lock<WorkerThread?>(nil)
     private let pool = WorkerPool()
+    private let shelf = ThreadShelf()
     private var offloadedCount = 0  // touched on the loop thread only
     private let currentThread = Atomic<UInt>(0)
     private let isStopping = Atomic<Bool>(false)
@@ -228,6 +229,10 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
 
     // MARK: Work off the loop
 
+    package func startWork(named name: String, _ work: @escaping @Sendable () -> Void) throws(LoopError) -> LongWork {
+        try shelf.start(named: name, work)
+    }
+
     package func offload(_ work: @escaping @Sendable () -> Void, then done: @escaping @Sendable () -> Void) {
         guard isIsolatingCurrentContext() == true else { return post { self.offload(work, then: done) } }
         guard isRunning else {  // a drain has no loop to come back to
@@ -264,6 +269,7 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
         post {}
         worker.join()
         pool.stop()
+        shelf.stop()
     }
 
     /// The same for whoever may be on the loop itself, such as a callback: a thread of its own waits for the end.

@@ -82,21 +82,24 @@ extension FeedPage {
         let take = take(entry, for: number)
         // A held frame is shown first: what played before is silent at once, and ends when there is time for it.
         let old: CurrentPlay? = if case .ready = take { current.take() } else { nil }
-        endCurrent()
-        if let old { endSoon(old, after: Self.grace) }
-        replan()  // the gate is closed: other work ends
-        do {
+        // Its own work is queued first: what ends has time.
+        let opening: Int? =
             switch take {
-            case .ready: metrics.servedAs = .preRendered
-            case .inFlight(let opening):
-                metrics.servedAs = .inFlight
-                playOpening = opening
+            case .ready: nil
+            case .inFlight(let opening): opening
             case .none:
-                playOpening = beginOpening(
+                beginOpening(
                     Opening(
                         entry: entry, priority: .current, readAhead: firstReadAhead, head: headOfFling, play: number),
                     source, options ?? engineOptions)
             }
+        if case .ready = take { metrics.servedAs = .preRendered }
+        if case .inFlight = take { metrics.servedAs = .inFlight }
+        endCurrent()
+        if let old { endSoon(old, after: Self.grace) }
+        playOpening = opening
+        replan()  // the gate is closed: other work ends
+        do {
             if let opening = playOpening { try await finishOpening(opening, openings[opening]?.task) }
             return try await begin(number, source, metrics, calledAt)
         } catch {

@@ -76,7 +76,8 @@ extension FeedPage {
         var surroundings = StrategyPlanner.Surroundings(now: loop.now.offset)
         surroundings.hasPlay = current != nil || carried != nil || pendingPlay != nil
         surroundings.isPlaying = current != nil
-        (surroundings.taken, surroundings.engineLimit) = (Set(taken.keys), runtime.pool.limit)
+        let elsewhere = runtime.coordinator.assumeIsolated { $0.coveredPlays }
+        (surroundings.taken, surroundings.engineLimit) = (Set(taken.keys), runtime.pool.limit - elsewhere)
         (surroundings.isFrozen, surroundings.mediaRate) = (overlay != nil, mediaRate)
         runtime.loaders.assumeIsolated { loaders in
             (surroundings.isOffline, surroundings.isBudgetSpent) = (loaders.isOffline, loaders.isBudgetSpent)

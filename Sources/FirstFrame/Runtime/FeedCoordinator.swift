@@ -117,6 +117,11 @@ package actor FeedCoordinator {
         if let refused = machine.leaves(page) { answer(refused, .failure(FeedError.superseded)) }
     }
 
+    /// Engines that stand still on covered pages: as many fewer are there for the page on top.
+    var coveredPlays: Int {
+        machine.stack.count { pages[$0]?.page?.assumeIsolated { $0.shown != nil && !$0.isOnTop } ?? false }
+    }
+
     /// Clears a page; the one that it covered comes back.
     func leave(_ page: FeedPage) async {
         await page.clear()

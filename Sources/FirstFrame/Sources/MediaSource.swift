@@ -1,6 +1,6 @@
 public import FeedStrategy
 public import FeedVocabulary
-import ResourceLoading
+package import ResourceLoading
 
 /// Where a clip comes from.
 public enum MediaSource: Hashable, Sendable {
@@ -82,7 +82,7 @@ public struct FileSource: Hashable, Sendable {
         self.path = path
     }
 
-    var resource: Resource {
+    package var resource: Resource {
         var resource = Resource(key: CacheKey(digestOf: "file", path), urls: ["file://" + path])
         resource.path = path
         return resource

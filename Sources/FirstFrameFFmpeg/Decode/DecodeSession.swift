@@ -58,7 +58,9 @@ final class DecodeSession {
         (self.options, name) = (options, input.name)
         demuxer = try Demuxer(input, languages: options.languages, takesCover: takesCover)
         do throws(FFmpegError) {
-            videoDecoder = try demuxer.video.map { stream throws(FFmpegError) in try Decoder(stream) }
+            videoDecoder = try demuxer.video.map { stream throws(FFmpegError) in
+                try Decoder(stream, onDevice: options.usesVideoDevice)
+            }
             audioDecoder = try demuxer.audio.map { stream throws(FFmpegError) in try Decoder(stream) }
         } catch {
             throw PlaybackError.decoding(name: input.name, reason: error.description)
@@ -127,7 +129,7 @@ final class DecodeSession {
         switch kind {
         case .video:
             guard let stream = demuxer.video else { return }
-            (videoDecoder, isVideoDecoderNew) = (try Decoder(stream), true)
+            (videoDecoder, isVideoDecoderNew) = (try Decoder(stream, onDevice: options.usesVideoDevice), true)
             orientation = Demuxer.orientation(of: stream)
         case .audio: if let stream = demuxer.audio { audioDecoder = try Decoder(stream) }
         case .subtitles:

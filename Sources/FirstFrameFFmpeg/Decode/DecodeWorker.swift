@@ -49,7 +49,7 @@ final class DecodeWorker: Sendable {
     private let input: MediaInput
     private let options: EngineOptions
     private let loop: any LoopExecutor
-    private let thread = Lock<WorkerThread?>(nil)
+    private let thread = Lock<LongWork?>(nil)
 
     init(_ input: MediaInput, options: EngineOptions, loop: any LoopExecutor) {
         (self.input, self.options, self.loop) = (input, options, loop)
@@ -64,7 +64,7 @@ final class DecodeWorker: Sendable {
     func start(
         opened: @escaping @Sendable (Result<Opened, any Error>) -> Void, decoded: @escaping @Sendable () -> Void
     ) throws(LoopError) {
-        let worker = try WorkerThread(named: "ff-decode") { self.run(opened, decoded) }
+        let worker = try loop.startWork(named: "ff-decode") { self.run(opened, decoded) }
         thread.withLock { $0 = worker }
     }
 
@@ -75,7 +75,7 @@ final class DecodeWorker: Sendable {
     }
 
     /// Blocks until the thread has ended; off the loop.
-    func join() { thread.withLock { $0.take() }?.join() }
+    func join() { thread.withLock { $0.take() }?.wait() }
 
     func play() { shared.withLockNotifying { $0.isPlaying = true } }
     func setRate(_ rate: Double) { shared.withLock { $0.rate = rate } }

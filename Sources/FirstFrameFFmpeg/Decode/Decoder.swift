@@ -8,7 +8,11 @@ final class Decoder {
     /// Pictures with more samples than this are refused before memory is taken for them.
     private static let maximumSamples: Int64 = 8192 * 4352
 
-    init(_ stream: UnsafeMutablePointer<AVStream>, threads: Int32 = 1) throws(FFmpegError) {
+    /// - Parameter onDevice: Whether a video device (VAAPI) may decode; without one, or for what it can't do, libavcodec
+    ///   does it, as always.
+    init(
+        _ stream: UnsafeMutablePointer<AVStream>, threads: Int32 = 1, onDevice: Bool = false
+    ) throws(FFmpegError) {
         timeBase = stream.pointee.time_base
         guard let codec = avcodec_find_decoder(stream.pointee.codecpar.pointee.codec_id) else {
             throw FFmpegError(code: ff_error_invalid, call: "avcodec_find_decoder")
@@ -19,6 +23,10 @@ final class Decoder {
         context.pointee.pkt_timebase = timeBase
         context.pointee.thread_count = threads
         context.pointee.max_pixels = Self.maximumSamples
+        if onDevice {
+            // libavcodec's own choice of format takes the device's, where the codec has one.
+            av_hwdevice_ctx_create(&context.pointee.hw_device_ctx, AV_HWDEVICE_TYPE_VAAPI, nil, nil, 0)
+        }
         try check(avcodec_open2(context, codec, nil), "avcodec_open2")
     }
 
@@ -40,14 +48,23 @@ final class Decoder {
     /// Packets refused since the last frame.
     private var failures = 0
     /// Whether it has refused so many that it seems to be the decoder, and not the packets.
-    var isStuck: Bool { failures >= 16 }
+    var isStuck: Bool { failures >= Self.stuck }
+    private static let stuck = 16
 
     /// Lends the next frame to `body`; `nil` when more packets are needed, or after the last frame.
     func receive<Result>(_ body: (UnsafeMutablePointer<AVFrame>) throws -> Result) rethrows -> Result? {
         guard let frame, avcodec_receive_frame(context, frame) >= 0 else { return nil }
         defer { av_frame_unref(frame) }
         failures = 0
-        return try body(frame)
+        guard frame.pointee.hw_frames_ctx != nil else { return try body(frame) }
+        // Hosts get planes of memory.
+        var copy = av_frame_alloc()
+        defer { av_frame_free(&copy) }
+        guard let copy, av_hwframe_transfer_data(copy, frame, 0) >= 0, av_frame_copy_props(copy, frame) >= 0 else {
+            failures = Self.stuck  // the device is lost
+            return nil
+        }
+        return try body(copy)
     }
 
     /// Forgets what was given, to begin at a key frame again.

@@ -4,7 +4,7 @@ import FirstFrameFFmpeg
 import Foundation
 import Origin
 
-/// `firstframe bench scale`, `swipes` and `start`.
+/// `firstframe bench scale`, `swipes`, `start` and `costs`.
 struct BenchCommand {
     let console: Console
 
@@ -13,7 +13,11 @@ struct BenchCommand {
         case ["scale"]: return try await scale()
         case ["swipes"]: return try await swipes(arguments)
         case ["start"]: return try await start(arguments)
-        case _: throw UsageError(text: "bench takes one word: scale, swipes or start")
+        case ["costs"]:
+            let report = try await CostsBench(console: console).run()
+            if console.isJSON { try console.json(report) }
+            return 0
+        case _: throw UsageError(text: "bench takes one word: scale, swipes, start or costs")
         }
     }
 

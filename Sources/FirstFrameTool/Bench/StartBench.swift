@@ -14,24 +14,36 @@ struct StartBench {
     struct Report: Encodable {
         /// Milliseconds; `nil` where it could not be measured.
         struct Clip: Encodable {
-            var network: String
             var clip: String
-            var coldMs: Double?
-            var limitMs: Double?
-            var coldToLimit: Double?
-            var preloadedMs: Double?
+            /// What a bare program takes to open the same bytes and decode the first picture, and what we take for them when
+            /// they are on disk: medians of runs in turn.
             var bareMs: Double?
+            var preloadedMs: Double?
+            var preloadedToBare: Double?
+            /// Where ours goes: medians by phase.
+            var phasesMs: [String: Double] = [:]
             var preRenderedMs: Double?
+            var preRenderedWorstMs: Double?
+            /// By network.
+            var cold: [String: Cold] = [:]
+        }
+        struct Cold: Encodable {
+            var coldMs: Double
+            var limitMs: Double
+            var toLimit: Double { coldMs / limitMs }
+            /// The first start of all, on a connection that has to be made.
+            var newConnectionMs: Double?
+            var newConnectionLimitMs: Double?
         }
         var clips: [Clip] = []
-        /// Medians over the clips, by network: cold to the network's limit.
+        /// Medians over the clips, by network: cold to the network's limit, on a warm and on a new connection.
         var coldToLimit: [String: Double] = [:]
-        /// Medians over all: the bare program, preloaded, and their ratio; pre-rendered.
-        var bareMs = 0.0
-        var preloadedMs = 0.0
+        var newConnectionToLimit: [String: Double] = [:]
+        /// Medians over the clips, but for the worst.
         var preloadedToBare = 0.0
         var preRenderedMs = 0.0
         var preRenderedWorstMs = 0.0
+        var preRenderedStarts = 0
     }
     static let networks: [(name: String, shape: NetworkShape)] = [(20, 4), (20, 20), (80, 4), (80, 20)].map {
         (
@@ -40,59 +52,59 @@ struct StartBench {
         )
     }
     /// Cold starts of one clip; the middle one counts.
-    private static let rounds = 3
-    private static let bareRounds = 5
+    private static let coldRounds = 3
+    private static let readyRounds = 7
+    /// How long everything is quiet before a start of bytes on disk; the strategies look every 200 ms.
+    private static let idle = Duration.milliseconds(300)
+    /// Pre-rendered starts of all clips together.
+    private static let preRenderedStarts = 200
 
     func run() async throws -> Report {
         var report = Report()
-        let bare = try names.map { try bareTime(of: $0) }
-        for (name, shape) in Self.networks {
-            console.say("\(name):")
-            let limits = try await ClipLimits(of: names, in: folder, shape: shape)
-            for (index, clip) in names.enumerated() {
-                try Task.checkCancellation()
-                var row = Report.Clip(network: name, clip: clip)
-                row.bareMs = bare[index]
-                row.coldMs = try await median { try await cold(clip, shape) }
-                row.limitMs = limits.limit(of: clip, isNewConnection: false)
-                if let cold = row.coldMs, let limit = row.limitMs { row.coldToLimit = cold / limit }
-                (row.preloadedMs, row.preRenderedMs) = try await ready(clip, shape)
-                console.say(line(row))
-                report.clips.append(row)
-            }
-            report.coldToLimit[name] = report.clips.filter { $0.network == name }.compactMap(\.coldToLimit).median
+        console.say("first frames of bytes on disk, beside a bare program on libavformat; pre-rendered first frames:")
+        for clip in names {
+            try Task.checkCancellation()
+            var row = Report.Clip(clip: clip)
+            try await measurePreloaded(clip, &row)
+            try await measurePreRendered(clip, &row, &report)
+            let phases = row.phasesMs.sorted { $0.key < $1.key }.map { "\($0.key) \(shown($0.value))" }
+            console.say(
+                "  \(clip.padded(24)) preloaded \(shown(row.preloadedMs)) ms (\(shown(row.preloadedToBare)) x "
+                    + "\(shown(row.bareMs)); \(phases.joined(separator: ", "))), pre-rendered \(shown(row.preRenderedMs)) ms, slowest "
+                    + "\(shown(row.preRenderedWorstMs))")
+            report.clips.append(row)
         }
-        report.bareMs = report.clips.compactMap(\.bareMs).median ?? 0
-        report.preloadedMs = report.clips.compactMap(\.preloadedMs).median ?? 0
-        report.preloadedToBare =
-            report.clips.compactMap { row in
-                guard let preloaded = row.preloadedMs, let bare = row.bareMs else { return nil }
-                return preloaded / bare
-            }.median ?? 0
-        let preRendered = report.clips.compactMap(\.preRenderedMs)
-        (report.preRenderedMs, report.preRenderedWorstMs) = (preRendered.median ?? 0, preRendered.max() ?? 0)
+        for (name, shape) in Self.networks {
+            console.say("cold at \(name):")
+            let limits = try await ClipLimits(of: names, in: folder, shape: shape)
+            for index in report.clips.indices {
+                try Task.checkCancellation()
+                report.clips[index].cold[name] = try await cold(report.clips[index], shape, limits)
+            }
+            let colds = report.clips.compactMap { $0.cold[name] }
+            report.coldToLimit[name] = colds.map(\.toLimit).median
+            report.newConnectionToLimit[name] =
+                colds.compactMap { cold in
+                    guard let time = cold.newConnectionMs, let limit = cold.newConnectionLimitMs else { return nil }
+                    return time / limit
+                }.median
+        }
+        report.preloadedToBare = report.clips.compactMap(\.preloadedToBare).median ?? 0
+        report.preRenderedMs = report.clips.compactMap(\.preRenderedMs).median ?? 0
+        report.preRenderedWorstMs = report.clips.compactMap(\.preRenderedWorstMs).max() ?? 0
         for (name, _) in Self.networks {
             console.say(
-                "cold at \(name): \(shown(report.coldToLimit[name])) x the network's limit (median of the clips)")
+                "cold at \(name): \(shown(report.coldToLimit[name])) x the network's limit on a warm connection, "
+                    + "\(shown(report.newConnectionToLimit[name])) x on a new one (medians of the clips)")
         }
         console.say(
-            "preloaded: \(shown(report.preloadedMs)) ms, \(shown(report.preloadedToBare)) x the bare program "
-                + "(\(shown(report.bareMs)) ms); pre-rendered: \(shown(report.preRenderedMs)) ms, "
-                + "slowest \(shown(report.preRenderedWorstMs)) ms")
+            "preloaded: \(shown(report.preloadedToBare)) x the bare program; pre-rendered: "
+                + "\(shown(report.preRenderedMs)) ms, slowest of \(report.preRenderedStarts) "
+                + "\(shown(report.preRenderedWorstMs)) ms")
         return report
     }
 
-    private func line(_ row: Report.Clip) -> String {
-        "  \(row.clip.padded(24)) cold \(shown(row.coldMs)) ms (\(shown(row.coldToLimit)) x \(shown(row.limitMs))), preloaded "
-            + "\(shown(row.preloadedMs)) ms (bare \(shown(row.bareMs))), pre-rendered \(shown(row.preRenderedMs)) ms"
-    }
     private func shown(_ value: Double?) -> String { value.map { String(format: "%.2f", $0) } ?? "-" }
-
-    private func median(_ body: () async throws -> Double?) async throws -> Double? {
-        var times: [Double] = []
-        for _ in 0..<Self.rounds { if let time = try await body() { times.append(time) } }
-        return times.median
-    }
 
     // MARK: The bare program
 
@@ -103,7 +115,7 @@ struct StartBench {
         guard let path = process.executableURL?.path, FileManager.default.isExecutableFile(atPath: path) else {
             throw DemoError(text: "bare-start is not beside this command; build it with: swift build -c release")
         }
-        process.arguments = ["\(folder)/\(name)", "\(Self.bareRounds)"]
+        process.arguments = ["\(folder)/\(name)", "3", "\(Self.idle.components.attoseconds / 1_000_000_000_000_000)"]
         let output = Pipe()
         process.standardOutput = output
         try process.run()
@@ -114,32 +126,94 @@ struct StartBench {
 
     // MARK: Ours
 
-    /// On a connection that is warm, with nothing else on its way.
-    private func cold(_ name: String, _ shape: NetworkShape) async throws -> Double? {
-        // Strategies that keep connections warm and fetch next to nothing.
-        let strategies: [Strategy] = [.preload(PreloadConfiguration(count: 1, size: 1024))]
-        return try await withFeed(name, shape, strategies) { page, runtime in
+    /// Ours and the bare program in turn, each on the same bytes of the disk.
+    private func measurePreloaded(_ name: String, _ row: inout Report.Clip) async throws {
+        let rounds = (0..<Self.readyRounds).map { EntryID("\($0)") }
+        var (ours, bare, ratios): ([Double], [Double], [Double]) = ([], [], [])
+        var phases: [String: [Double]] = [:]
+        let preload = Strategy.preload(PreloadConfiguration(count: 1))
+        try await TemporaryFeed(folder: folder, strategies: [preload]).run(
+            (["warm"] + rounds.map(\.name)).map { (id: $0, clip: name) }
+        ) { page, runtime in
             _ = try await page.play("warm")
-            try await settle(page, runtime)
-            return try await time(of: "other", page)
+            for round in rounds {
+                try await settle(runtime, quiet: Self.idle)
+                try await page.currentEngine?.pause()  // what plays has no part in it
+                guard let other = try bareTime(of: name) else { continue }
+                try await Task.sleep(for: Self.idle)
+                guard let time = try await time(of: round, page), let metrics = await page.currentMetrics,
+                    metrics.servedAs == .preloaded
+                else { continue }
+                ours.append(time)
+                bare.append(other)
+                ratios.append(time / other)
+                phases["resolve", default: []].append(metrics.phases.resolve / .milliseconds(1))
+                phases["open", default: []].append(metrics.phases.open / .milliseconds(1))
+                phases["decode", default: []].append(metrics.phases.decode / .milliseconds(1))
+                phases["deliver", default: []].append(metrics.phases.deliver / .milliseconds(1))
+            }
         }
+        (row.preloadedMs, row.bareMs, row.preloadedToBare) = (ours.median, bare.median, ratios.median)
+        row.phasesMs = phases.compactMapValues(\.median)
     }
 
-    private func ready(_ name: String, _ shape: NetworkShape) async throws -> (preloaded: Double?, preRendered: Double?)
-    {
-        let preload = Strategy.preload(PreloadConfiguration(count: 1))
-        let preloaded = try await withFeed(name, shape, [preload]) { page, runtime in
-            _ = try await page.play("warm")
-            try await settle(page, runtime)
-            return try await time(of: "next", page)
+    private func measurePreRendered(_ name: String, _ row: inout Report.Clip, _ report: inout Report) async throws {
+        let count = (Self.preRenderedStarts + names.count - 1) / names.count
+        let strategies: [Strategy] = [.preload(PreloadConfiguration(count: 1)), .preRender]
+        var times: [Double] = []
+        try await TemporaryFeed(folder: folder, strategies: strategies).run(
+            (0...count).map { (id: "\($0)", clip: name) }
+        ) { page, runtime in
+            _ = try await page.play("0")
+            for number in 1...count {
+                try await settle(runtime)
+                for _ in 0..<200 where await page.peekPreRenderedEngine(for: EntryID("\(number)")) != .ready {
+                    try await Task.sleep(for: .milliseconds(10))
+                }
+                guard let time = try await time(of: EntryID("\(number)"), page),
+                    await page.currentMetrics?.servedAs == .preRendered
+                else { continue }
+                times.append(time)
+            }
         }
-        let preRendered = try await withFeed(name, shape, [preload, .preRender]) { page, runtime in
-            _ = try await page.play("warm")
-            try await settle(page, runtime)
-            guard await page.peekPreRenderedEngine(for: "next") == .ready else { return nil }
-            return try await time(of: "next", page)
+        (row.preRenderedMs, row.preRenderedWorstMs) = (times.median, times.max())
+        report.preRenderedStarts += times.count
+    }
+
+    private func cold(
+        _ row: Report.Clip, _ shape: NetworkShape, _ limits: ClipLimits
+    ) async throws -> Report.Cold? {
+        var (warm, new): ([Double], [Double]) = ([], [])
+        for _ in 0..<Self.coldRounds {
+            let (first, second) = try await coldOnce(row.clip, shape)
+            if let first { new.append(first) }
+            if let second { warm.append(second) }
         }
-        return (preloaded, preRendered)
+        guard let time = warm.median, let bare = row.bareMs,
+            let limit = limits.networkLimit(of: row.clip, isNewConnection: false),
+            let newLimit = limits.networkLimit(of: row.clip, isNewConnection: true)
+        else { return nil }
+        let cold = Report.Cold(
+            coldMs: time, limitMs: limit + bare, newConnectionMs: new.median, newConnectionLimitMs: newLimit + bare)
+        console.say(
+            "  \(row.clip.padded(24)) warm connection \(shown(time)) ms, \(shown(cold.toLimit)) x \(shown(cold.limitMs)); "
+                + "new connection \(shown(cold.newConnectionMs)) ms (limit \(shown(cold.newConnectionLimitMs)))")
+        return cold
+    }
+
+    /// The first start of all, on a connection that has to be made; then one on a connection that is warm. Nothing else is
+    /// on its way.
+    private func coldOnce(_ name: String, _ shape: NetworkShape) async throws -> (new: Double?, warm: Double?) {
+        // Strategies that keep connections warm and fetch next to nothing.
+        let strategies: [Strategy] = [.preload(PreloadConfiguration(count: 1, size: 1024))]
+        let ids = ["first", "next"] + (0..<12).map { "between\($0)" } + ["other"]
+        return try await TemporaryFeed(folder: folder, shape: shape, strategies: strategies).run(
+            ids.map { (id: $0, clip: name) }
+        ) { page, runtime in
+            let first = try await time(of: "first", page)
+            try await settle(runtime, quiet: .milliseconds(300))
+            return (first, try await time(of: "other", page))
+        }
     }
 
     private func time(of entry: EntryID, _ page: FeedPage) async throws -> Double? {
@@ -150,23 +224,13 @@ struct StartBench {
         return await page.currentMetrics.map { $0.timeToFirstFrame / .milliseconds(1) }
     }
 
-    /// Until nothing is on its way any more: what follows has the network to itself.
-    private func settle(_ page: FeedPage, _ runtime: FeedRuntime) async throws {
-        var quiet = 0
-        for _ in 0..<400 where quiet < 6 {
-            try await Task.sleep(for: .milliseconds(50))
-            quiet = await runtime.statistics().runningFetches == 0 ? quiet + 1 : 0
+    /// Until nothing is on its way any more: what follows has machine and network to itself.
+    private func settle(_ runtime: FeedRuntime, quiet: Duration = .milliseconds(60)) async throws {
+        let step = Duration.milliseconds(20)
+        var passed = Duration.zero
+        for _ in 0..<1_000 where passed < quiet {
+            try await Task.sleep(for: step)
+            passed = await runtime.statistics().runningFetches == 0 ? passed + step : .zero
         }
-    }
-
-    /// A page whose first entry is a small clip that warms the connection; then the clip to measure, and once more under
-    /// another URL far enough down that nothing is fetched of it.
-    private func withFeed(
-        _ name: String, _ shape: NetworkShape, _ strategies: [Strategy],
-        _ body: (FeedPage, FeedRuntime) async throws -> Double?
-    ) async throws -> Double? {
-        let ids = ["warm", "next"] + (0..<12).map { "between\($0)" } + ["other"]
-        return try await TemporaryFeed(folder: folder, shape: shape, strategies: strategies).run(
-            ids.map { (id: $0, clip: name) }, body)
     }
 }

@@ -45,6 +45,15 @@ struct DemoClips {
                 "-maxrate",
                 "1600k", "-bufsize", "2600k", "-c:a", "aac", "-b:a", "96k",
             ] + index + ["-f", "mp4", unfinished]
+        do { try Self.ffmpeg(arguments, making: Self.name(number)) } catch {
+            try? FileManager.default.removeItem(atPath: unfinished)
+            throw error
+        }
+        try FileManager.default.moveItem(atPath: unfinished, toPath: file)
+    }
+
+    /// - Throws: ``DemoError`` with what the command says.
+    static func ffmpeg(_ arguments: [String], making name: String) throws {
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = ["ffmpeg"] + arguments
@@ -54,13 +63,9 @@ struct DemoClips {
         let text = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
         process.waitUntilExit()
         guard process.terminationStatus == 0 else {
-            try? FileManager.default.removeItem(atPath: unfinished)
             throw DemoError(
-                text:
-                    "the ffmpeg command could not make \(Self.name(number)): \(text.isEmpty ? "is ffmpeg installed?" : text)"
-            )
+                text: "the ffmpeg command could not make \(name): \(text.isEmpty ? "is ffmpeg installed?" : text)")
         }
-        try FileManager.default.moveItem(atPath: unfinished, toPath: file)
     }
 }
 

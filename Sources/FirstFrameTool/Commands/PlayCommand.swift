@@ -74,6 +74,12 @@ struct PlayCommand {
             }
             options.startTime = .seconds(seconds)
         }
+        if let text = arguments["rate"] {
+            guard let rate = Double(text), (0.25...4).contains(rate) else {
+                throw UsageError(text: "--rate takes 0.25 to 4, not \"\(text)\"")
+            }
+            options.rate = rate
+        }
         guard let text = arguments["loop"] else { return (options, 0) }
         guard let count = Int(text), (1...1_000_000).contains(count) else {
             throw UsageError(text: "--loop takes how many times more, 1 to 1000000, not \"\(text)\"")

@@ -45,8 +45,14 @@ struct ClipLimits: Sendable {
         return Clip(firstFrameEnd: end, tailBytes: max(0, tail), decodeMs: times.dropFirst().median ?? 0)
     }
 
-    /// In milliseconds; `nil` for a clip that could not be measured.
+    /// In milliseconds, what our own decoder takes included; `nil` for a clip that could not be measured.
     func limit(of name: String, isNewConnection: Bool) -> Double? {
+        guard let clip = clips[name] else { return nil }
+        return networkLimit(of: name, isNewConnection: isNewConnection).map { $0 + clip.decodeMs }
+    }
+
+    /// The network's part of it.
+    func networkLimit(of name: String, isNewConnection: Bool) -> Double? {
         guard let clip = clips[name] else { return nil }
         // The request for an index at the end leaves when the first bytes have told that it is there.
         let all = shape.timeToDeliver(clip.firstFrameEnd + clip.tailBytes, isNewConnection: isNewConnection)
@@ -55,7 +61,7 @@ struct ClipLimits: Sendable {
             let first = shape.timeToDeliver(1024, isNewConnection: isNewConnection)
             network = max(all, first + shape.timeToDeliver(clip.tailBytes, isNewConnection: false))
         }
-        return network / .milliseconds(1) + clip.decodeMs
+        return network / .milliseconds(1)
     }
 
     /// Median time to open and decode from disk, in milliseconds.

@@ -158,6 +158,9 @@ public struct EngineOptions: Hashable, Sendable {
     public var audio = Audio.null
     /// How frames are timed.
     public var pacing = Pacing.clock
+    /// Whether a video device (VAAPI) decodes where there is one that can; else, and when it fails, the processor does. Frames
+    /// are copied from the device. Not tested on a machine with such a device.
+    public var usesVideoDevice = false
     /// Whether the clip begins again at its end, without a gap; see ``PlayerEngine/setLooping(_:)``.
     public var loops = false
     /// How fast it plays; see ``PlayerEngine/setRate(_:)``. Allowed: 0.25 to 4.

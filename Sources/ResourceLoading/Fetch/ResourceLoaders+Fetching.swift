@@ -18,6 +18,7 @@ extension ResourceLoaders {
         guard loading.opening == nil, loading.retryTimer == nil, loading.failure == nil else { return }
         guard loading.resource.path == nil else { return demandFile(loading) }
         loading.backgroundSegment = background.limiter.segment
+        loading.setSegmentLimit(throughput: throughput)
         let (stored, lost) = loading.bytes.state.withLock { ($0.readable, $0.lost.take()) }
         if !lost.isEmpty, let cached = loading.cached {
             loop.spawn { [cache] in for range in lost.ranges { await cache.lost(range, of: cached) } }

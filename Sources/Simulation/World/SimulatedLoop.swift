@@ -1,4 +1,5 @@
 package import EventLoop
+import Glibc
 
 /// A loop without a thread: the test runs its jobs, and moves its clock.
 ///
@@ -62,6 +63,10 @@ package final class SimulatedLoop: LoopExecutor {
             work()
             done()
         }
+    }
+    /// What runs on a thread is no function of the seed.
+    package func startWork(named name: String, _ work: @escaping @Sendable () -> Void) throws(LoopError) -> LongWork {
+        throw LoopError(code: -ENOTSUP, call: "a simulated loop has no threads; startWork")
     }
     package func random() -> UInt64 { state.withLock { $0.chance.next() } }
 

@@ -1,7 +1,9 @@
 // What opening a clip and decoding its first picture costs with libavformat and libavcodec alone: the yardstick of
 // `firstframe bench start`. One file, several times; prints the milliseconds of each, one a line.
 //
-//   bare-start FILE TIMES
+//   bare-start FILE TIMES PAUSE
+//
+// PAUSE is in milliseconds, before each: whoever swipes comes to a machine that was idle, with caches that went cold.
 //
 // As a careful program does it: one thread, no probing where the container tells all, and a drain after the key frame, so
 // that a codec with reordering does not wait for the packets that follow.
@@ -69,12 +71,15 @@ out:
 
 int main(int count, char **words)
 {
-    if (count != 3) {
-        fprintf(stderr, "bare-start FILE TIMES\n");
+    if (count != 4) {
+        fprintf(stderr, "bare-start FILE TIMES PAUSE\n");
         return 2;
     }
     av_log_set_level(AV_LOG_QUIET);
+    long pause = atol(words[3]);
+    struct timespec idle = { pause / 1000, pause % 1000 * 1000000 };
     for (int times = atoi(words[2]); times > 0; times--) {
+        nanosleep(&idle, NULL);
         double time = start(words[1]);
         if (time < 0) return 1;
         printf("%.3f\n", time);

@@ -1,0 +1,230 @@
+import EventLoop
+import FeedVocabulary
+import FirstFrame
+import FirstFrameFFmpeg
+import Foundation
+import Origin
+import Playback
+import ResourceLoading
+
+/// What the runtime itself costs: a download beside curl's, a hop to its loop, an engine that plays, and one that holds its
+/// first frame.
+struct CostsBench {
+    let console: Console
+
+    struct Report: Encodable {
+        /// Megabytes a second, medians of runs in turn, from the same server to the same disk: over loopback, where the two
+        /// cores are the limit, and on a network of 1 Gbit/s.
+        struct Download: Encodable {
+            var loaderMegabytes: Double
+            var curlMegabytes: Double
+            var loaderToCurl: Double
+        }
+        var downloads: [String: Download] = [:]
+        /// Microseconds of a call to an actor: on the loop from another thread, one after the other and many at once, and
+        /// to a plain actor.
+        var hopMicroseconds = 0.0
+        var crowdMicroseconds = 0.0
+        var plainHopMicroseconds = 0.0
+        /// Share of one core that an engine takes that plays, or holds a frame of 720 x 1280.
+        var playingShare = 0.0
+        var heldShare = 0.0
+        /// Memory that an engine takes which holds its first frame, beyond the frame.
+        var heldMegabytes = 0.0
+    }
+    private static let downloadBytes = 256 * 1024 * 1024
+    private static let downloadRounds = 5
+    private static let heldEngines = 10
+
+    func run() async throws -> Report {
+        var report = Report()
+        let folder = try TemporaryFolder()
+        defer { folder.remove() }
+        try await download(folder.path, &report)
+        try await hops(&report)
+        try await engines(folder.path, &report)
+        return report
+    }
+
+    // MARK: Bytes
+
+    private func download(_ folder: String, _ report: inout Report) async throws {
+        let data = Data((0..<1024 * 1024).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) })
+        guard FileManager.default.createFile(atPath: folder + "/large.bin", contents: nil),
+            let file = FileHandle(forWritingAtPath: folder + "/large.bin")
+        else { throw DemoError(text: "\(folder) can't be written") }
+        for _ in 0..<Self.downloadBytes / data.count { try file.write(contentsOf: data) }
+        try file.close()
+        let loop = try LoopThread()
+        defer { loop.stop() }
+        let gigabit = NetworkShape(roundTrip: .milliseconds(2), bitsPerSecond: 1_000_000_000)
+        for (name, shape) in [("loopback", NetworkShape()), ("1 Gbit/s", gigabit)] {
+            report.downloads[name] = try await download(folder, name, shape, loop)
+        }
+    }
+
+    private func download(
+        _ folder: String, _ name: String, _ shape: NetworkShape, _ loop: LoopThread
+    ) async throws -> Report.Download {
+        let origin = try await OriginServer.start(folder: folder, shape: shape, on: loop)
+        var (ours, theirs, ratios): ([Double], [Double], [Double]) = ([], [], [])
+        for round in 0..<Self.downloadRounds {
+            try Task.checkCancellation()
+            let curl = try curlTime(origin.baseURL + "/large.bin", to: folder + "/curl.bin")
+            let loader = try await loaderTime(origin.baseURL + "/large.bin", round)
+            theirs.append(curl)
+            ours.append(loader)
+            ratios.append(curl / loader)
+        }
+        await origin.stop()
+        let megabytes = Double(Self.downloadBytes) / 1024 / 1024
+        let result = Report.Download(
+            loaderMegabytes: megabytes / (ours.median ?? .infinity),
+            curlMegabytes: megabytes / (theirs.median ?? .infinity), loaderToCurl: ratios.median ?? 0)
+        console.say(
+            "a download of \(Int(megabytes)) MB, \(name): \(Int(result.loaderMegabytes)) MB/s into the cache, curl "
+                + "\(Int(result.curlMegabytes)) MB/s into a file: \(shown(result.loaderToCurl)) x curl's speed")
+        return result
+    }
+
+    private func curlTime(_ url: String, to path: String) throws -> Double {
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = ["curl", "-s", "-S", "-o", path, url]
+        let start = ContinuousClock.now
+        try process.run()
+        process.waitUntilExit()
+        guard process.terminationStatus == 0 else {
+            throw DemoError(text: "curl is needed to compare with, and failed")
+        }
+        try FileManager.default.removeItem(atPath: path)
+        return start.duration(to: .now) / .seconds(1)
+    }
+
+    private func loaderTime(_ url: String, _ round: Int) async throws -> Double {
+        let cache = try TemporaryFolder()
+        defer { cache.remove() }
+        var configuration = RuntimeConfiguration()
+        (configuration.cacheDirectory, configuration.cacheCapacity) = (cache.path, 2 << 30)
+        let runtime = try await FeedRuntime.start(engines: FFmpegEngines(), configuration: configuration)
+        do {
+            let start = ContinuousClock.now
+            let resource = try URLSource(url: "\(url)?round=\(round)").resource
+            let reader = try await runtime.loaders.open(resource, priority: .current, readAhead: .max)
+            try await reader.wait(for: 0..<Int64(Self.downloadBytes))
+            let time = start.duration(to: .now) / .seconds(1)
+            let count = reader.available(in: 0..<Int64.max)
+            await reader.close()
+            await runtime.shutdown()
+            guard count == Self.downloadBytes else { throw DemoError(text: "\(count) bytes came") }
+            return time
+        } catch {
+            await runtime.shutdown()
+            throw error
+        }
+    }
+
+    // MARK: Hops
+
+    private actor OnLoop {
+        nonisolated private let loop: any LoopExecutor
+        nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+        var count = 0
+        init(_ loop: any LoopExecutor) { self.loop = loop }
+        func call() { count += 1 }
+    }
+    private actor Plain {
+        var count = 0
+        func call() { count += 1 }
+    }
+
+    private func hops(_ report: inout Report) async throws {
+        let loop = try LoopThread()
+        defer { loop.stop() }
+        let (actor, plain, calls) = (OnLoop(loop), Plain(), 50_000)
+        var (serial, plains, crowd): ([Double], [Double], [Double]) = ([], [], [])
+        for _ in 0..<5 {
+            var start = ContinuousClock.now
+            for _ in 0..<calls { await actor.call() }
+            serial.append(start.duration(to: .now) / .microseconds(1) / Double(calls))
+            start = .now
+            for _ in 0..<calls { await plain.call() }
+            plains.append(start.duration(to: .now) / .microseconds(1) / Double(calls))
+            start = .now
+            await withTaskGroup(of: Void.self) { group in
+                for _ in 0..<calls { group.addTask { await actor.call() } }
+            }
+            crowd.append(start.duration(to: .now) / .microseconds(1) / Double(calls))
+        }
+        report.hopMicroseconds = serial.median ?? 0
+        report.plainHopMicroseconds = plains.median ?? 0
+        report.crowdMicroseconds = crowd.median ?? 0
+        console.say(
+            "a call to an actor on the loop: \(shown(report.hopMicroseconds)) us from another thread, one after the other; "
+                + "\(shown(report.crowdMicroseconds)) us of \(calls) tasks at once; a plain actor's: "
+                + "\(shown(report.plainHopMicroseconds)) us")
+    }
+
+    // MARK: Engines
+
+    private func engines(_ folder: String, _ report: inout Report) async throws {
+        let path = folder + "/portrait.mp4"
+        let arguments = [
+            "-hide_banner", "-loglevel", "error", "-nostdin", "-f", "lavfi", "-i",
+            "testsrc2=size=720x1280:rate=30:duration=8", "-f", "lavfi", "-i", "sine=duration=8",
+            "-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p", "-b:v", "2M", "-c:a", "aac", "-movflags",
+            "+faststart", path,
+        ]
+        try DemoClips.ffmpeg(arguments, making: "a clip of 720 x 1280")
+        let cache = try TemporaryFolder()
+        defer { cache.remove() }
+        var configuration = RuntimeConfiguration()
+        configuration.cacheDirectory = cache.path
+        let runtime = try await FeedRuntime.start(engines: FFmpegEngines(), configuration: configuration)
+        let source = try FileSource(path: path)
+        do {
+            let first = try await open(source, runtime)  // what only the first one costs
+            let before = ProcessUse.now.residentBytes
+            var held: [any PlayerEngine] = []
+            for _ in 0..<Self.heldEngines { held.append(try await open(source, runtime)) }
+            let frame = 720 * 1280 * 3 / 2
+            report.heldMegabytes =
+                (Double(ProcessUse.now.residentBytes - before) / Double(Self.heldEngines) - Double(frame)) / 1024 / 1024
+            report.heldShare = try await share(.seconds(3)) / Double(Self.heldEngines)
+            for engine in held { await engine.stop() }
+            try await first.play()
+            let shown = Task { for await _ in first.frames {} }
+            report.playingShare = try await share(.seconds(6))
+            await first.stop()
+            await shown.value
+            await runtime.shutdown()
+        } catch {
+            await runtime.shutdown()
+            throw error
+        }
+        console.say(
+            "an engine of 720 x 1280 that plays: \(shown(report.playingShare * 100)) % of a core; that holds its first frame: "
+                + "\(shown(report.heldShare * 100)) % and \(shown(report.heldMegabytes)) MB beyond the frame")
+    }
+
+    private func open(_ source: FileSource, _ runtime: FeedRuntime) async throws -> any PlayerEngine {
+        let reader = try await runtime.loaders.open(source.resource, priority: .current, readAhead: 0)
+        let engine = FFmpegEngines().makeEngine(in: EngineEnvironment(loop: runtime.loop))
+        _ = try await engine.open(MediaInput(reader: reader, name: source.path), options: EngineOptions())
+        return engine
+    }
+
+    /// Of one core, that this process takes.
+    private func share(_ time: Duration) async throws -> Double {
+        func used() -> Double {
+            var use = timespec()
+            clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &use)
+            return Double(use.tv_sec) + Double(use.tv_nsec) / 1e9
+        }
+        let (start, before) = (ContinuousClock.now, used())
+        try await Task.sleep(for: time)
+        return (used() - before) / (start.duration(to: .now) / .seconds(1))
+    }
+
+    private func shown(_ value: Double) -> String { String(format: "%.2f", value) }
+}
