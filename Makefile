@@ -4,7 +4,7 @@ SWIFT := swift
 FLAGS := --explicit-target-dependency-import-check error
 CLIPS := .demo/clips
 
-.PHONY: help viewer test-viewer build demo test simulate stress sanitize test-threads mutations fuzz bench lint format docs clean
+.PHONY: help viewer test-viewer fuzz-media build demo test simulate stress sanitize test-threads mutations fuzz bench lint format docs clean
 
 help:
 	@echo "make demo    build, make the clips once, run the two-tab demo (under four minutes after the build)"
@@ -16,6 +16,7 @@ help:
 	@echo "make mutations  plants faults and fails when the simulation misses one (about ten minutes)"
 	@echo "make bench   pages and switches, downloads beside curl's, engines, first frames beside a bare program (ten minutes)"
 	@echo "make fuzz    parsers of what servers say, under libFuzzer, for FUZZ_SECONDS (20)"
+	@echo "make fuzz-media  the engine on mutated files of MEDIA (the demo's clips), under AddressSanitizer"
 	@echo "make lint    check formatting;  make format  apply it"
 	@echo "make docs    build the documentation into .build/docs"
 	@echo "make clean   remove what was built, the demo's clips too"
@@ -83,6 +84,14 @@ fuzz:
 	FIRSTFRAME_FUZZ=1 $(SWIFT) build --scratch-path .build/fuzz --product header-fuzz \
 		-Xswiftc -sanitize=fuzzer -Xswiftc -parse-as-library
 	.build/fuzz/debug/header-fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=512 -timeout=5 -artifact_prefix=.build/fuzz/
+
+# The engine on mutated files, under AddressSanitizer with leak checking; MEDIA=folder FUZZ_SECONDS=600 for a long run.
+MEDIA := $(CLIPS)
+fuzz-media:
+	@.ci/packages demo
+	@mkdir -p $(CLIPS)
+	$(SWIFT) build --sanitize=address --scratch-path .build/address --product media-fuzz
+	ASAN_OPTIONS=detect_leaks=1 .build/address/debug/media-fuzz $(MEDIA) $(FUZZ_SECONDS)
 
 bench:
 	@.ci/packages demo

@@ -91,6 +91,9 @@ let package = Package(
             name: "TestSupport",
             dependencies: ["EventLoop", "FeedVocabulary", "HTTPTransport", "MediaCache", "ResourceLoading"],
             path: "Tests/TestSupport", swiftSettings: strict),
+        .executableTarget(
+            name: "media-fuzz", dependencies: ["FirstFrame", "FirstFrameFFmpeg", "EventLoop", "TestSupport"],
+            path: "Tests/MediaFuzz", swiftSettings: strict),
         tests("HouseTests", []),
         tests("FeedVocabularyTests", ["FeedVocabulary", "EventLoop"]),
         tests("EventLoopTests", ["EventLoop", "Simulation"]),

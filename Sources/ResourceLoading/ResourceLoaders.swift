@@ -99,14 +99,18 @@ package actor ResourceLoaders {
 
     /// A new reader of a resource. Nothing is fetched before it reads or wants something, unless it reads ahead.
     ///
-    /// - Parameter readAhead: Bytes wanted ahead of the place of reading.
-    package func open(_ resource: Resource, priority: LoadPriority, readAhead: Int64) async throws -> ByteReader {
+    /// - Parameters:
+    ///   - readAhead: Bytes wanted ahead of the place of reading.
+    ///   - isReferred: Whether another resource named it: what the host said of it then counts.
+    package func open(
+        _ resource: Resource, priority: LoadPriority, readAhead: Int64, isReferred: Bool = false
+    ) async throws -> ByteReader {
         guard !isClosed else { throw LoadError.closed }
         let resource = named(resource)
         nextID += 1
         let id = nextID
         let loading = resources[resource.storageKey] ?? begin(resource)
-        if loading.resource != resource { loading.resource = resource }
+        if !isReferred, loading.resource != resource { loading.resource = resource }
         loading.readers[id] = LoadingResource.Reader(priority: priority, readAhead: readAhead)
         loading.bytes.state.withLock { $0.readers[id] = ResourceBytes.ReaderState() }
         let reader = ByteReader(key: resource.storageKey, id: id, bytes: loading.bytes, loaders: self)

@@ -1,5 +1,6 @@
 import FeedStrategy
 import FeedVocabulary
+import Foundation
 import Testing
 
 @Suite("HLS playlists") struct HLSPlaylistTests {
@@ -61,6 +62,31 @@ import Testing
             """)
         #expect(try self.media(media.text { $0 }) == media)
         #expect(media.text { "<\($0)>" }.contains("\n<b>\n"))
+    }
+
+    @Test("what is read before parts keeps the key that stood before it") func initializationKey() throws {
+        let media = try media(
+            """
+            #EXTM3U
+            #EXT-X-MAP:URI="init"
+            #EXT-X-KEY:METHOD=AES-128,URI="key"
+            #EXTINF:1,
+            a
+            #EXTINF:1,
+            b
+            #EXT-X-ENDLIST
+            """)
+        for text in [media, media.from(.seconds(1))].map({ $0.text { $0 } }) {
+            let map = try #require(text.range(of: "#EXT-X-MAP")), key = try #require(text.range(of: "#EXT-X-KEY"))
+            #expect(map.lowerBound < key.lowerBound, "\(text)")
+        }
+    }
+
+    @Test("any sequence number can be counted on from") func sequence() throws {
+        let media = try media(
+            "#EXTM3U\n#EXT-X-MEDIA-SEQUENCE:9223372036854775807\n#EXTINF:1,\na\n#EXTINF:1,\nb\n#EXT-X-ENDLIST")
+        #expect(media.from(.seconds(1)).parts.map(\.place.uri) == ["b"])
+        #expect(media.from(.seconds(-1)).parts.count == 2 && media.from(.seconds(99)).parts.count == 1)
     }
 
     @Test("variants come in their author's order, sound alone last, with the playlist of their sound")

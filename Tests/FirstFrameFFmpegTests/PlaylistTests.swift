@@ -58,6 +58,47 @@ extension FFmpegSuites {
             }
         }
 
+        @Test("of many seeks at once the newest is carried out, and the play goes on", arguments: ["ts", "mp4"])
+        func manySeeks(kind: String) async throws {
+            let name = "hls/\(kind)/index.m3u8"
+            try await withPage([name]) { page, _, _ in
+                let engine = try await page.play(EntryID(name))
+                let frames = engine.frames.makeAsyncIterator()
+                let first = try #require(await frames.next()).presentationTime
+                for round in 0..<5 {
+                    await withTaskGroup(of: Void.self) { group in
+                        for number in 0..<8 {
+                            let place = Double((number * 7 + round) % 38) / 10
+                            group.addTask { try? await engine.seek(to: .seconds(place) + first) }
+                        }
+                    }
+                    try await engine.seek(to: .seconds(2) + first)
+                    var shown = try #require(await frames.next())
+                    // What the others had shown may still be on its way.
+                    for _ in 0..<4 where abs((shown.presentationTime - first) / .seconds(1) - 2) > 0.5 {
+                        shown = try #require(await frames.next())
+                    }
+                    #expect(abs((shown.presentationTime - first) / .seconds(1) - 2) < 0.5)
+                }
+            }
+        }
+
+        @Test("a playlist that names itself is neither played nor preloaded without end") func ouroboros() async throws
+        {
+            let folder = try await Stage.shared.clips()
+            let name = "hls/ts/self.m3u8"
+            try "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\nself.m3u8\n".write(
+                toFile: "\(folder)/\(name)", atomically: true, encoding: .utf8)
+            let preload = PreloadConfiguration(count: 1, startBufferLimit: 0.1, stopBufferLimit: 0)
+            try await withPage(["first.mp4", name], strategies: [.preload(preload)]) { page, _, _ in
+                _ = try await page.play("first.mp4")
+                for await event in page.events {
+                    if case .stopped(.preload, EntryID(name), .finished) = event { break }
+                }
+                await #expect { try await page.play(EntryID(name)) } throws: { "\($0)".contains("not understood") }
+            }
+        }
+
         @Test("a part that can't be had ends the play by its name; what follows is not played in its place")
         func missingPart() async throws {
             let folder = try await Stage.shared.clips()

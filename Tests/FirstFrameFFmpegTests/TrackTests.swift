@@ -138,10 +138,30 @@ extension FFmpegSuites {
                 let frames = engine.frames.makeAsyncIterator()
                 _ = await frames.next()
                 #expect(await engine.status().drift == nil)
-                await engine.heard(.seconds(2))
-                #expect(await engine.status().position >= .seconds(2))
-                #expect(try #require(await engine.status().drift) > .seconds(1))
+                let sound = engine.audio.makeAsyncIterator()
+                var end = Duration.zero
+                while end < .milliseconds(250), let buffer = await sound.next() {
+                    end = buffer.presentationTime + buffer.duration
+                }
+                await engine.heard(end)
+                #expect(await engine.status().position >= end)
+                #expect(try #require(await engine.status().drift) > .milliseconds(80))
                 try await Task.sleep(for: .milliseconds(600))
+                #expect(await engine.status().drift == nil)
+            }
+        }
+
+        @Test("what was heard of a place that was left is not followed") func heardBefore() async throws {
+            var options = EngineOptions()
+            options.audio = .host
+            try await playing(options) { engine, _ in
+                let sound = engine.audio.makeAsyncIterator()
+                let first = try #require(await sound.next())
+                try await engine.seek(to: .seconds(3))
+                await engine.heard(first.presentationTime + first.duration)
+                #expect(await engine.status().position >= .seconds(3))
+                await engine.heard(.seconds(90))  // nor what was never given
+                #expect(await engine.status().position < .seconds(4))
                 #expect(await engine.status().drift == nil)
             }
         }

@@ -2,7 +2,9 @@
 /// spared the making of a thread and finds its memory warm.
 final class ThreadShelf: Sendable {
     private struct State {
-        var queue: [@Sendable () -> Void] = []
+        /// By number: whoever waits takes the first.
+        var queue: [(number: Int, run: @Sendable () -> Void)] = []
+        var next = 0
         var idle = 0
         var threads: [WorkerThread] = []
         var isStopped = false
@@ -21,36 +23,48 @@ final class ThreadShelf: Sendable {
             body()
             work.end()
         }
-        let (isTaken, isKept) = state.withLockNotifyingOne { state -> (Bool, Bool) in
-            // Whoever waits and is not promised to somebody takes it.
-            if state.idle > state.queue.count {
-                state.queue.append(run)
-                return (true, true)
+        // A kept thread takes its work from the queue, so that nothing of it is held while it waits for the next.
+        let (number, needsThread) = state.withLockNotifyingOne { state -> (Int?, Bool) in
+            let isWaitedFor = state.idle > state.queue.count
+            guard !state.isStopped, isWaitedFor || state.threads.count < Self.limit else { return (nil, true) }
+            state.next += 1
+            state.queue.append((state.next, run))
+            return (state.next, !isWaitedFor)
+        }
+        guard needsThread else { return work }
+        guard let number else {
+            work.keep(try WorkerThread(named: name, run))
+            return work
+        }
+        do throws(LoopError) {
+            let thread = try WorkerThread(named: name) { [self] in serve() }
+            state.withLock { $0.threads.append(thread) }
+        } catch {
+            let isTaken = state.withLock { state -> Bool in
+                let count = state.queue.count
+                state.queue.removeAll { $0.number == number }
+                return state.queue.count == count
             }
-            return (false, state.threads.count < Self.limit && !state.isStopped)
+            if !isTaken { throw error }  // another thread became free and has it
         }
-        if isTaken { return work }
-        let thread = try WorkerThread(named: name) { [self] in
-            run()
-            if isKept { serve() }
-        }
-        if isKept { state.withLock { $0.threads.append(thread) } } else { work.keep(thread) }
         return work
     }
 
     private func serve() {
-        state.withLock { $0.idle += 1 }
         while true {
+            var isWaiting = false
             let step = state.waitWithLock { state -> Step? in
                 if !state.queue.isEmpty {
-                    state.idle -= 1
-                    return .work(state.queue.removeFirst())
+                    if isWaiting { state.idle -= 1 }
+                    return .work(state.queue.removeFirst().run)
                 }
-                return state.isStopped ? .end : nil
+                if state.isStopped { return .end }
+                if !isWaiting { state.idle += 1 }
+                isWaiting = true
+                return nil
             }
             guard case .work(let run) = step else { return }
             run()
-            state.withLock { $0.idle += 1 }
         }
     }
 

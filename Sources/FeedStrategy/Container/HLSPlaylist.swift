@@ -23,8 +23,9 @@ package enum HLSPlaylist: Hashable, Sendable {
         package var place: Place
         package var start: Duration
         package var duration: Duration
-        /// What has to be read before it (`EXT-X-MAP`).
+        /// What has to be read before it (`EXT-X-MAP`), and the key that stood before that.
         package var initialization: Place?
+        package var initializationKey: Key?
         package var key: Key?
         package var isDiscontinuous = false
     }
@@ -86,6 +87,7 @@ package enum HLSPlaylist: Hashable, Sendable {
         private var range: (length: Int64, offset: Int64?)?
         private var ends: [String: Int64] = [:]
         private var initialization: Place?
+        private var initializationKey: Key?
         private var key: Key?
         private var isDiscontinuous = false
         private var isEnded = false
@@ -107,11 +109,11 @@ package enum HLSPlaylist: Hashable, Sendable {
                 let attributes = Self.attributes(value)
                 guard let uri = attributes["URI"] else { throw .badLine(String(line)) }
                 let part = try attributes["BYTERANGE"].map { text throws(Failure) in try byteRange(text[...]) }
-                initialization = try place(uri, part)
+                (initialization, initializationKey) = (try place(uri, part), key)
             case "#EXT-X-KEY": try takeKey(Self.attributes(value), line)
             case "#EXT-X-DISCONTINUITY": isDiscontinuous = true
             case "#EXT-X-ENDLIST": isEnded = true
-            case "#EXT-X-MEDIA-SEQUENCE": media.sequence = Int64(value).map { max(0, $0) } ?? 0
+            case "#EXT-X-MEDIA-SEQUENCE": media.sequence = Int64(value).map { min(max(0, $0), .max / 2) } ?? 0
             case "#EXT-X-STREAM-INF":
                 let attributes = Self.attributes(value)
                 let codecs = attributes["CODECS"].map { $0.lowercased().split(separator: ",") } ?? []
@@ -137,7 +139,8 @@ package enum HLSPlaylist: Hashable, Sendable {
             media.parts.append(
                 Part(
                     place: try place(uri, range.take()), start: .seconds(time), duration: .seconds(seconds),
-                    initialization: initialization, key: key, isDiscontinuous: isDiscontinuous))
+                    initialization: initialization, initializationKey: initializationKey, key: key,
+                    isDiscontinuous: isDiscontinuous))
             time += seconds
             isDiscontinuous = false
         }
@@ -237,18 +240,21 @@ extension HLSPlaylist.Media {
         var (map, key): (HLSPlaylist.Place?, HLSPlaylist.Key?)
         for part in parts {
             if part.isDiscontinuous { lines.append("#EXT-X-DISCONTINUITY") }
-            if part.key != key {
-                let written = part.key.map { key in
+            func use(_ next: HLSPlaylist.Key?) {
+                guard next != key else { return }
+                let written = next.map { key in
                     "METHOD=AES-128,URI=\"\(name(key.uri))\"" + (key.iv.map { ",IV=0x\($0)" } ?? "")
                 }
                 lines.append("#EXT-X-KEY:\(written ?? "METHOD=NONE")")
-                key = part.key
+                key = next
             }
             if part.initialization != map, let initialization = part.initialization {
+                use(part.initializationKey)
                 let range = initialization.range.map { ",BYTERANGE=\"\($0.length)@\($0.lowerBound)\"" } ?? ""
                 lines.append("#EXT-X-MAP:URI=\"\(name(initialization.uri))\"\(range)")
                 map = initialization
             }
+            use(part.key)
             lines.append("#EXTINF:\(part.duration / .seconds(1)),")
             if let range = part.place.range { lines.append("#EXT-X-BYTERANGE:\(range.length)@\(range.lowerBound)") }
             lines.append(name(part.place.uri))

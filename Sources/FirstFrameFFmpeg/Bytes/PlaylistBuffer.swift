@@ -51,6 +51,11 @@ final class PlaylistBuffer: Sendable {
             return parts.last.map { $0.start + $0.duration } ?? .zero
         }
 
+        /// Whether all of it from `position` on is there.
+        func isComplete(from position: Duration) -> Bool {
+            bufferedEnd(from: position) >= (parts.last.map { $0.start + $0.duration } ?? .zero)
+        }
+
         private static func share(of place: HLSPlaylist.Place, in reader: ByteReader) -> Double {
             if reader.isComplete { return 1 }
             guard let range = place.range ?? reader.length.map({ 0..<$0 }), range.length > 0 else { return 0 }

@@ -19,6 +19,10 @@ final class PlaylistFiles {
         let uris: [String]
         /// Readers of files that are read, or will be.
         var readers: [String: ByteReader] = [:]
+        /// Of keys and of what has to be read before parts: small, and read again at each seek.
+        var extras: [String: ByteReader] = [:]
+        /// What could not be opened ahead; who reads it learns why.
+        var refused: Set<String> = []
     }
     private let name: String
     private var files: [File] = []
@@ -142,12 +146,14 @@ final class PlaylistFiles {
     }
 
     private func reader(of uri: String, _ track: Int) throws(LoadError) -> ByteReader {
-        if let reader = tracks[track].readers[uri] { return reader }
+        if let reader = tracks[track].readers[uri] ?? tracks[track].extras[uri] { return reader }
         let reader = try tracks[track].playlist.openRelatedBlocking(uri)
         if let index = tracks[track].uris.firstIndex(of: uri) {
             tracks[track].readers[uri] = reader
             tracks[track].buffer.opened(reader, of: uri)
             close(allBut: index, track)
+        } else {
+            tracks[track].extras[uri] = reader
         }
         return reader
     }
@@ -165,16 +171,19 @@ final class PlaylistFiles {
     private static let mostOpen = 12
 
     /// Fetches the next file once those before it are there.
-    func readAhead() throws(LoadError) {
+    func readAhead() {
         for track in tracks.indices {
             let state = tracks[track]
             var next = state.buffer.current
             while next < state.uris.count, state.readers[state.uris[next]]?.isComplete == true { next += 1 }
             guard next > state.buffer.current, next < min(state.uris.count, state.buffer.current + Self.mostOpen - 1),
-                state.readers[state.uris[next]] == nil,
+                state.readers[state.uris[next]] == nil, !state.refused.contains(state.uris[next]),
                 state.buffer.time(from: state.uris[state.buffer.current], to: state.uris[next]) < Self.window
             else { continue }
-            let reader = try state.playlist.openRelatedBlocking(state.uris[next])
+            guard let reader = try? state.playlist.openRelatedBlocking(state.uris[next]) else {
+                tracks[track].refused.insert(state.uris[next])
+                continue
+            }
             tracks[track].readers[state.uris[next]] = reader
             state.buffer.opened(reader, of: state.uris[next])
         }

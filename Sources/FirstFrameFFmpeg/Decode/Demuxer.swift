@@ -91,6 +91,8 @@ final class Demuxer {
         var opened: UnsafeMutablePointer<AVFormatContext>? = context
         var options: OpaquePointer?
         defer { av_dict_free(&options) }
+        // Some demuxers open sockets and files without asking us.
+        av_dict_set(&options, "protocol_whitelist", "none", 0)
         if playlist != nil { for (name, value) in Self.playlistOptions { av_dict_set(&options, name, value, 0) } }
         let format = playlist == nil ? nil : av_find_input_format("hls")
         let code = avformat_open_input(&opened, playlist == nil ? nil : "file:playlist", format, &options)
@@ -284,7 +286,7 @@ final class Demuxer {
         if code >= 0 {
             note(packet)
             // What is wrong is told at the end of what came before it: no file is opened after one that can't be had.
-            if loadError == nil { try playlist?.readAhead() }
+            if loadError == nil { playlist?.readAhead() }
             return true
         }
         if let loadError { throw loadError }
@@ -309,10 +311,13 @@ final class Demuxer {
 
     /// Goes to the key frame at or before `time`. What went wrong before is forgotten.
     func seek(to time: Duration) throws {
+        if playlist != nil {
+            loadError = nil
+            return try openContext(at: time)
+        }
         guard let context else { return }
         if isFirstVideoAwaited { try readToFirstVideo() }  // times count from it
         loadError = nil
-        if playlist != nil { return try openContext(at: time) }
         if let bytes = io?.context { (bytes.pointee.error, bytes.pointee.eof_reached) = (0, 0) }
         let place = (time + startTime).wholeNanoseconds / 1_000
         let code = av_seek_frame(context, -1, place, AVSEEK_FLAG_BACKWARD)

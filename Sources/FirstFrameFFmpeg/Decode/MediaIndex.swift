@@ -18,8 +18,7 @@ struct MediaIndex: Sendable {
 
     /// Whether every byte from `position` on is there.
     func isComplete(from position: Duration, _ reader: ByteReader) -> Bool {
-        guard let playlist, let duration else { return reader.isComplete }
-        return position + playlist.bufferedAhead(from: position) >= duration
+        playlist.map { $0.tracks.allSatisfy { $0.isComplete(from: position) } } ?? reader.isComplete
     }
 
     /// Whether the demuxer, which reads at `readOffset`, waits for bytes as far as can be told.

@@ -50,6 +50,8 @@ actor FFmpegEngine: PlayerEngine {
     /// Where what was delivered so far ends.
     private var deliveredUntil = Duration.zero
     private var stopping: Task<Void, Never>?
+    /// Sound that the host has: what it hears is within, or from a place that was left.
+    private var soundGiven = Duration.zero..<Duration.zero
     /// What the host heard last, and when.
     private var hearing: (drift: Duration, at: LoopInstant)?
     private var tracks: [MediaTrack] = []
@@ -61,6 +63,7 @@ actor FFmpegEngine: PlayerEngine {
     private static let mostReadCues = 2_000
     /// Those of a file beside the clip, which is read as a whole, and the pass for which they are in the queue.
     private var fileCues: (cues: [SubtitleCue], pass: Duration?)?
+    private var subtitleLoad: Task<[SubtitleCue], any Error>?
 
     init(_ environment: EngineEnvironment) {
         loop = environment.loop
@@ -153,7 +156,7 @@ actor FFmpegEngine: PlayerEngine {
         (heldVideo, deliveredUntil) = (nil, place)
         frames.channel.discard()
         audio.channel.discard()
-        forgetCues()
+        forgetPlace()
         worker.seek(to: place, accuracy)
         try await awaitSeek(number)
     }
@@ -266,21 +269,25 @@ actor FFmpegEngine: PlayerEngine {
     }
 
     /// Decodes anew from where the play is; the picture stays.
-    private func remake(_ worker: DecodeWorker) {
+    ///
+    /// - Parameter kind: Of what is another one now; the picture is shown anew when it is.
+    private func remake(_ worker: DecodeWorker, _ kind: MediaTrack.Kind = .audio) {
         let place = mediaPosition
         if seek == nil {
             seekCount += 1
-            (seek, isRemakingSound) = ((seekCount, .exact, nil), true)
+            (seek, isRemakingSound) = ((seekCount, .exact, nil), kind != .video)
         }
         stand()
         clock.freeze(at: place)
+        deliveredUntil = place
         audio.channel.discard()
-        forgetCues()
+        forgetPlace()
         worker.seek(to: place)
     }
 
     func select(_ track: MediaTrack.ID?, of kind: MediaTrack.Kind) async throws {
         guard machine.state != .stopped, let worker, let input else { throw PlaybackError.stopped }
+        if kind == .subtitles { subtitleLoad.take()?.cancel() }
         if let track {
             guard tracks.contains(where: { $0.id == track && $0.kind == kind }) else {
                 throw PlaybackError.noSuchTrack(id: track)
@@ -299,19 +306,31 @@ actor FFmpegEngine: PlayerEngine {
         }
         worker.select(track, of: kind)
         if kind == .subtitles { readsSubtitles = true }
-        if machine.state != .ended { remake(worker) }
+        if machine.state != .ended { remake(worker, kind) }
     }
 
     private func useSubtitles(_ file: SubtitleInput) async throws {
-        let bytes = try await file.load()
-        let name = file.name
-        let cues = try await loop.offload { try SubtitleFile.cues(of: bytes, name: name) }
-        guard machine.state != .stopped else { throw PlaybackError.stopped }
-        fileCues = (cues, nil)
+        let loop = loop
+        let load = Task(executorPreference: loop) {
+            let bytes = try await file.load()
+            return try await loop.offload { try SubtitleFile.cues(of: bytes, name: file.name) }
+        }
+        subtitleLoad = load
+        let result = await withTaskCancellationHandler {
+            await load.result
+        } onCancel: {
+            load.cancel()
+        }
+        if machine.state == .stopped { throw PlaybackError.stopped }
+        guard subtitleLoad == load else { throw PlaybackError.superseded }  // another choice was made
+        subtitleLoad = nil
+        fileCues = (try result.get(), nil)
         pump()
     }
 
-    private func forgetCues() {
+    /// The place changes: what was told of the one before holds no longer.
+    private func forgetPlace() {
+        (soundGiven, hearing) = (.zero..<Duration.zero, nil)
         cues.removeAll()
         fileCues?.pass = nil
         let place = clock.position(at: loop.now)
@@ -334,6 +353,7 @@ actor FFmpegEngine: PlayerEngine {
     }
 
     func heard(_ time: Duration) async {
+        guard soundGiven.lowerBound - FramePacer.soundLead <= time, time <= soundGiven.upperBound else { return }
         if let drift = clock.follow(time, at: loop.now) { hearing = (drift, loop.now) }
     }
 
@@ -388,6 +408,7 @@ actor FFmpegEngine: PlayerEngine {
             events.channel.finish()
             finishOpening(.failure(PlaybackError.stopped))
             endSeek(.failure(PlaybackError.stopped))
+            subtitleLoad?.cancel()
             heldVideo = nil
             stopping = loop.spawn { await self.release() }
         }
@@ -414,7 +435,10 @@ actor FFmpegEngine: PlayerEngine {
     }
 
     private func deliver(_ buffer: AudioBuffer) {
-        deliveredUntil = max(deliveredUntil, buffer.presentationTime + buffer.duration)
+        let end = buffer.presentationTime + buffer.duration
+        deliveredUntil = max(deliveredUntil, end)
+        let begin = soundGiven.isEmpty ? buffer.presentationTime : soundGiven.lowerBound
+        soundGiven = min(begin, end)..<max(soundGiven.upperBound, end)
         // The null output has played it.
         if options.audio == .host { audio.channel.send(buffer.shifted(volume: options.isMuted ? 0 : options.volume)) }
     }

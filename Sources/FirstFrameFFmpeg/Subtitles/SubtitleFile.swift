@@ -23,7 +23,10 @@ enum SubtitleFile {
         allocated.pointee.flags |= AVFMT_FLAG_CUSTOM_IO
         allocated.pointee.io_open = { _, _, _, _, _ in ff_error_denied }
         var context: UnsafeMutablePointer<AVFormatContext>? = allocated
-        try check(avformat_open_input(&context, nil, nil, nil), "avformat_open_input")
+        var options: OpaquePointer?
+        defer { av_dict_free(&options) }
+        av_dict_set(&options, "protocol_whitelist", "none", 0)
+        try check(avformat_open_input(&context, nil, nil, &options), "avformat_open_input")
         defer { avformat_close_input(&context) }
         guard let context, context.pointee.nb_streams > 0, let stream = context.pointee.streams[0],
             SubtitleDecoder.takes(stream)
@@ -35,6 +38,7 @@ enum SubtitleFile {
             if let cue = decoder.decode(pointer, { duration($0, $1) }) { cues.append(cue) }
             av_packet_unref(pointer)
         }
+        withExtendedLifetime(io) {}
         return cues
     }
 }

@@ -31,6 +31,11 @@ struct CostsBench {
         var heldShare = 0.0
         /// Memory that an engine takes which holds its first frame, beyond the frame.
         var heldMegabytes = 0.0
+        /// How much faster than in real time a clip was played over and over, for how many seconds of media, and how much
+        /// memory that took in the end more than after its first tenth.
+        var tirelessSpeed = 0.0
+        var tirelessSeconds = 0.0
+        var growthMegabytes = 0.0
     }
     private static let downloadBytes = 256 * 1024 * 1024
     private static let downloadRounds = 5
@@ -197,6 +202,7 @@ struct CostsBench {
             report.playingShare = try await share(.seconds(6))
             await first.stop()
             await shown.value
+            try await playOn(source, runtime, &report)
             await runtime.shutdown()
         } catch {
             await runtime.shutdown()
@@ -207,10 +213,37 @@ struct CostsBench {
                 + "\(shown(report.heldShare * 100)) % and \(shown(report.heldMegabytes)) MB beyond the frame")
     }
 
-    private func open(_ source: FileSource, _ runtime: FeedRuntime) async throws -> any PlayerEngine {
+    /// As fast as frames are decoded and taken, in a loop.
+    private func playOn(_ source: FileSource, _ runtime: FeedRuntime, _ report: inout Report) async throws {
+        var options = EngineOptions()
+        (options.pacing, options.loops) = (.none, true)
+        let engine = try await open(source, runtime, options)
+        try await engine.play()
+        let start = ContinuousClock.now
+        var early: Int?
+        for await frame in engine.frames {
+            let passed = start.duration(to: .now)
+            if early == nil, passed > Self.tireless / 10 { early = ProcessUse.now.residentBytes }
+            if passed > Self.tireless {
+                report.tirelessSeconds = frame.presentationTime / .seconds(1)
+                report.tirelessSpeed = frame.presentationTime / passed
+                break
+            }
+        }
+        report.growthMegabytes = Double(ProcessUse.now.residentBytes - (early ?? 0)) / 1024 / 1024
+        await engine.stop()
+        console.say(
+            "\(Int(report.tirelessSeconds)) s of media at \(shown(report.tirelessSpeed)) x real time: memory grew by "
+                + "\(shown(report.growthMegabytes)) MB")
+    }
+    private static let tireless = Duration.seconds(40)
+
+    private func open(
+        _ source: FileSource, _ runtime: FeedRuntime, _ options: EngineOptions = EngineOptions()
+    ) async throws -> any PlayerEngine {
         let reader = try await runtime.loaders.open(source.resource, priority: .current, readAhead: 0)
         let engine = FFmpegEngines().makeEngine(in: EngineEnvironment(loop: runtime.loop))
-        _ = try await engine.open(MediaInput(reader: reader, name: source.path), options: EngineOptions())
+        _ = try await engine.open(MediaInput(reader: reader, name: source.path), options: options)
         return engine
     }
 

@@ -76,7 +76,7 @@ final class CurlTransfer {
         ff_easy_string(easy, CURLOPT_URL, request.url)
         ff_easy_string(easy, CURLOPT_PROTOCOLS_STR, "http,https")
         ff_easy_long(easy, CURLOPT_FOLLOWLOCATION, 0)
-        ff_easy_open(easy, request.isKeptFromPrivateNetworks ? Self.openPublicSocket : nil)
+        ff_easy_open(easy, request.privateHosts?.contains(origin.host) == false ? Self.openPublicSocket : nil)
         if request.isHead { ff_easy_long(easy, CURLOPT_NOBODY, 1) }
         ff_easy_long(easy, CURLOPT_NOSIGNAL, 1)
         ff_easy_long(easy, CURLOPT_BUFFERSIZE, 512 * 1024)

@@ -24,7 +24,8 @@ package enum PrivateNetwork {
     private static func contains4(_ bytes: [UInt8]) -> Bool {
         switch (bytes[0], bytes[1]) {
         case (0, _), (10, _), (127, _), (169, 254), (192, 168), (240..., _): true
-        case (100, 64...127), (172, 16...31), (192, 0): true
+        case (100, 64...127), (172, 16...31): true
+        case (192, 0): bytes[2] == 0 || bytes[2] == 2
         default: false
         }
     }

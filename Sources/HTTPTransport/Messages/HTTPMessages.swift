@@ -13,8 +13,9 @@ package struct HTTPRequest: Sendable {
     /// Bytes wanted; an upper bound of `Int64.max` asks to the end. `nil` asks for the whole resource.
     package var range: ByteRange?
     package var priority: LoadPriority
-    /// Whether addresses of private networks are not connected to; a proxy's address counts as the server's.
-    package var isKeptFromPrivateNetworks = false
+    /// Hosts that may be in a private network, whichever way the request takes; `nil` stands for all. A proxy's address
+    /// counts as the server's.
+    package var privateHosts: Set<String>?
     /// Whether only the head of the answer is asked for.
     package var isHead = false
 

@@ -35,7 +35,8 @@ public protocol PlayerEngine: AnyObject, Sendable {
     func seek(to time: Duration, accuracy: SeekAccuracy) async throws
     /// Plays another track of its kind from where the play is; `nil` for no subtitles. ``MediaDescription/tracks`` has them.
     ///
-    /// - Throws: ``PlaybackError/noSuchTrack(id:)``, ``PlaybackError/stopped``, or ``LoadError`` for a file of subtitles.
+    /// - Throws: ``PlaybackError/noSuchTrack(id:)``, ``PlaybackError/stopped``, or for a file of subtitles ``LoadError`` and
+    ///   ``PlaybackError/superseded`` when another choice was made meanwhile.
     func select(_ track: MediaTrack.ID?, of kind: MediaTrack.Kind) async throws
     /// Tells what part of the sound is heard now, as the host's output knows. From the first call on pictures follow the
     /// sound; without calls for half a second they follow the clock again.

@@ -251,7 +251,7 @@ extension ResourceLoaders {
         // Given for the main URL; a backup on another host is another server.
         let home = (try? WebOrigin(url: loading.urls[0].url)) ?? origin
         request.headerOrigins = loading.resource.furtherOrigins.union([home])
-        request.isKeptFromPrivateNetworks = loading.resource.isKeptFromPrivateNetworks
+        request.privateHosts = loading.resource.privateHosts
         trial.ticket = try await vault.authorize(&request, to: origin)
         guard vault.identity(for: loading.resource.urls[0].url) == loading.account else {
             throw FetchFailure(

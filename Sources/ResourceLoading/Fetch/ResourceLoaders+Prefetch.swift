@@ -55,7 +55,7 @@ extension ResourceLoaders {
         guard let first = wanted.first else { return PrefetchReport() }
         await reader.want(wanted)
         if try await isPlaylist(reader) {
-            try await bringPlaylist(amount, by: reader)
+            try await bringPlaylist(amount, by: reader, isTop: true)
             return PrefetchReport()
         }
         let (index, indexRange) = try await index(of: reader, head: first.length, wanted: &wanted)
@@ -99,14 +99,18 @@ extension ResourceLoaders {
     }
 
     /// What an engine reads first of a playlist: the one that it begins with, and the head of its first parts.
-    private func bringPlaylist(_ amount: StrategyPlanner.Amount, by reader: ByteReader) async throws {
+    private func bringPlaylist(
+        _ amount: StrategyPlanner.Amount, by reader: ByteReader, isTop: Bool
+    ) async throws {
         guard let text = try await reader.readAll(most: Int64(HLSPlaylist.largestText)) else { return }
         // What it refers to, and whether it is one at all, is for whoever plays it to complain about.
         switch try? HLSPlaylist(String(decoding: text, as: UTF8.self)) {
-        case .variants(let variants):
+        case .variants(let variants) where isTop:
             for uri in [variants.first?.uri, variants.first?.audio].compactMap({ $0 }) {
                 let playlist = try await reader.openRelated(uri)
-                if try await isPlaylist(playlist) { try await bringPlaylist(amount, by: playlist) }
+                if try await isPlaylist(playlist) {
+                    try await bringPlaylist(amount, by: playlist, isTop: false)
+                }
             }
         case .media(let media):
             var (rest, until): (Int64, Duration) =
@@ -116,12 +120,17 @@ extension ResourceLoaders {
                 case .seconds(let seconds, _, let largest): (largest, .seconds(seconds))
                 }
             if let map = media.parts.first?.initialization { try await bring(map, most: &rest, by: reader) }
-            for part in media.parts where rest > 0 && (part.start < until || until == .zero) {
+            for part in media.parts.prefix(Self.mostParts) where part.start < until || until == .zero {
+                let before = rest
                 try await bring(part.place, most: &rest, by: reader)
+                if rest <= 0 || rest == before { return }
             }
-        case nil: return
+        case .variants, nil: return
         }
     }
+
+    /// More are small ones, and each is a request.
+    private static var mostParts: Int { 8 }
 
     private func bring(_ place: HLSPlaylist.Place, most: inout Int64, by playlist: ByteReader) async throws {
         let reader = try await playlist.openRelated(place.uri)

@@ -36,7 +36,7 @@ package final class ByteReader: Sendable {
     /// Makes blocking reads fail until ``calm()``, because their thread has to do something else first. Any thread.
     package func nudge() {
         bytes.state.withLockNotifying { $0.readers[id]?.isNudged = true }
-        for reader in relatedReaders { reader.nudge() }
+        for reader in related.withLock({ $0.nudge(true) }) { reader.nudge() }
     }
     /// Ends that. A failure from before is forgotten: what is read next is asked for anew.
     package func calm() {
@@ -44,7 +44,7 @@ package final class ByteReader: Sendable {
             state.readers[id]?.isNudged = false
             if state.readers[id]?.isInterrupted == false { state.readers[id]?.failure = nil }
         }
-        for reader in relatedReaders { reader.calm() }
+        for reader in related.withLock({ $0.nudge(false) }) { reader.calm() }
     }
 
     /// Time that blocking reads have waited for bytes. Any thread.

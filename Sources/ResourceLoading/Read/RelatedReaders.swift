@@ -7,6 +7,8 @@ import HTTPTransport
 struct RelatedReaders {
     private(set) var readers: [Int: ByteReader] = [:]
     private(set) var isInterrupted = false
+    /// Whether those that are added have something else to do first.
+    private(set) var isNudged = false
     /// How long those that are closed had waited for bytes.
     private(set) var waited = Duration.zero
     private var tickets = 0
@@ -17,7 +19,14 @@ struct RelatedReaders {
         isInterrupted = true
         return Array(readers.values)
     }
-    mutating func add(_ reader: ByteReader) { readers[reader.id] = reader }
+    mutating func nudge(_ isNudged: Bool) -> [ByteReader] {
+        self.isNudged = isNudged
+        return Array(readers.values)
+    }
+    mutating func add(_ reader: ByteReader) {
+        readers[reader.id] = reader
+        if isNudged { reader.nudge() }
+    }
     mutating func remove(_ reader: ByteReader) {
         if readers.removeValue(forKey: reader.id) != nil { waited += reader.waitedTime }
     }
@@ -91,7 +100,8 @@ extension ResourceLoaders {
     func openRelated(_ reference: String, to key: CacheKey, _ id: Int) async throws -> ByteReader {
         guard let loading = resources[key], let parent = loading.readers[id] else { throw LoadError.closed }
         let resource = try Self.related(reference, to: loading)
-        let reader = try await open(resource, priority: parent.priority, readAhead: parent.readAhead)
+        let reader = try await open(
+            resource, priority: parent.priority, readAhead: parent.readAhead, isReferred: true)
         if let now = resources[key]?.readers[id] {  // what was said meanwhile
             setPriority(reader.key, reader.id, now.priority)
             setReadAhead(reader.key, reader.id, now.readAhead)
@@ -132,8 +142,10 @@ extension ResourceLoaders {
         }
         let home = try? WebOrigin(url: main.urls[0].url)
         let isTrusted = origin == home || main.furtherOrigins.contains(origin)
-        let isOwnHost = isTrusted || origin.host == home?.host || origin.host == (try? WebOrigin(url: base))?.host
-        guard isOwnHost || !PrivateNetwork.contains(host: origin.host) else {
+        // A playlist that another one named may name no private host that the first could not.
+        let own = [home, try? WebOrigin(url: base)].compactMap { $0?.host }
+        let hosts = main.privateHosts ?? Set(main.furtherOrigins.map(\.host) + own)
+        guard hosts.contains(origin.host) || !PrivateNetwork.contains(host: origin.host) else {
             throw refused("which is in a private network")
         }
         let headers: HTTPHeaders = isTrusted ? main.headers : [:]
@@ -141,7 +153,7 @@ extension ResourceLoaders {
         (resource.furtherOrigins, resource.identity, resource.expectsMedia) = (
             main.furtherOrigins, main.identity, false
         )
-        resource.isKeptFromPrivateNetworks = !isOwnHost
+        resource.privateHosts = hosts
         return resource
     }
 }

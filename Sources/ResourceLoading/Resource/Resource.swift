@@ -17,8 +17,9 @@ package struct Resource: Hashable, Sendable {
     package var identity: String?
     /// Whether pages of text are refused as login or error pages.
     package var expectsMedia = true
-    /// Whether its host is one that another server named, and must not lead into the network of this machine.
-    package var isKeptFromPrivateNetworks = false
+    /// Of what another server's resource refers to: hosts that may be in a private network, where no other reference or
+    /// redirect may lead; `nil` for all.
+    package var privateHosts: Set<String>?
     /// What is known of the whole file from elsewhere; bytes that contradict it are not served.
     package var length: Int64?
     /// 32 lower-case hexadecimal digits.
