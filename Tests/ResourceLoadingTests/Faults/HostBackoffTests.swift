@@ -5,7 +5,8 @@ import Testing
 @testable import ResourceLoading
 
 @Suite("Hosts that ask to be left alone") struct HostBackoffTests {
-    private let host = try! WebOrigin(url: "http://a.example/")
+    private let host: WebOrigin
+    init() throws { host = try WebOrigin(url: "http://a.example/") }
     private func time(_ seconds: Double) -> LoopInstant {
         LoopInstant(offset: .milliseconds(Int((seconds * 1000).rounded())))
     }
