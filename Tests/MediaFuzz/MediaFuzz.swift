@@ -29,6 +29,15 @@ import TestSupport
             print("there is no media in \(words[1])")
             exit(2)
         }
+        print(try await fuzz(files, in: words[1], seconds, seed))
+        fflush(nil)  // the sanitizer ends the process without
+        try await Task.sleep(for: .milliseconds(200))  // what other threads still hold is let go of
+    }
+
+    /// - Returns: What was done. Nothing of it is left by then, so that a leak is one.
+    private static func fuzz(
+        _ files: [String], in source: String, _ seconds: Double, _ seed: UInt64
+    ) async throws -> String {
         let folder = FileManager.default.temporaryDirectory.path + "/media-fuzz-\(getpid())"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         var configuration = RuntimeConfiguration()
@@ -45,7 +54,7 @@ import TestSupport
         while ContinuousClock.now < end {
             let file = files[Int.random(in: 0..<files.count, using: &random)]
             let bytes = MediaMutation.mutate(
-                [UInt8](try Data(contentsOf: URL(filePath: words[1] + "/" + file))), &random)
+                [UInt8](try Data(contentsOf: URL(filePath: source + "/" + file))), &random)
             let path = "\(folder)/\(round).\(URL(filePath: file).pathExtension)"
             try Data(bytes).write(to: URL(filePath: path))
             let name = "round \(round) of seed \(seed), made of \(file)"
@@ -76,12 +85,9 @@ import TestSupport
             round += 1
         }
         await runtime.shutdown()
-        try await Task.sleep(for: .milliseconds(200))  // what other threads still hold is let go of
         try FileManager.default.removeItem(atPath: folder)
-        print(
+        return
             "\(round) mutated files: \(played) played (\(frames) pictures, \(sounds) pieces of sound), \(refused) refused"
-        )
-        fflush(nil)  // the sanitizer ends the process without
     }
 
     /// To the end, or for some seconds of what is long. Both streams are taken from: an engine whose sound nobody takes waits.
