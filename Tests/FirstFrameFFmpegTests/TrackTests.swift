@@ -179,6 +179,28 @@ extension FFmpegSuites {
             }
         }
 
+        @Test("sound of more than eight channels has them all") func manyChannels() async throws {
+            let path = FileManager.default.temporaryDirectory.path + "/ff-channels-\(UUID().uuidString).m4a"
+            defer { try? FileManager.default.removeItem(atPath: path) }
+            let tones = (1...16).map { "0.05*sin(2*PI*\($0 * 100)*t)" }.joined(separator: "|")
+            try ffmpeg(["-f", "lavfi", "-i", "aevalsrc=\(tones):d=0.5:c=hexadecagonal", "-c:a", "aac", path])
+            var options = allFrames()
+            options.audio = .host
+            try await withPage([], options: options) { page, _, _ in
+                try await page.setSources([FeedEntry(try FileSource(path: path), id: "clip")])
+                var samples: [Float] = []
+                for await buffer in try await page.play("clip").audio {
+                    #expect(buffer.channelCount == 16)
+                    samples += buffer.samples
+                }
+                let wanted = try ffmpeg(["-i", path, "-f", "f32le", "-"]).withUnsafeBytes {
+                    Array($0.bindMemory(to: Float.self))
+                }
+                #expect(samples.count > 16 * 20_000)
+                #expect(samples.prefix(wanted.count).elementsEqual(wanted.prefix(samples.count)))
+            }
+        }
+
         @Test("muted sound is silence of the same length, and the volume stays") func muted() async throws {
             var options = allFrames()
             (options.audio, options.isMuted) = (.host, true)

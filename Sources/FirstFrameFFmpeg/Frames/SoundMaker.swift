@@ -20,13 +20,12 @@ final class SoundMaker {
         guard channels > 0, count > 0 else { return nil }
         try prepare(for: frame)
         var samples = [Float](repeating: 0, count: channels * count)
+        // `data` has eight planes; sound may have more channels.
+        let planes = UnsafeMutableRawPointer(frame.pointee.extended_data)
+            .assumingMemoryBound(to: UnsafePointer<UInt8>?.self)
         let code = samples.withUnsafeMutableBytes { target -> Int32 in
             var output: UnsafeMutablePointer<UInt8>? = target.baseAddress?.assumingMemoryBound(to: UInt8.self)
-            return withUnsafePointer(to: &frame.pointee.data) { planes in
-                planes.withMemoryRebound(to: UnsafePointer<UInt8>?.self, capacity: 8) { input in
-                    swr_convert(resampler, &output, Int32(count), UnsafeMutablePointer(mutating: input), Int32(count))
-                }
-            }
+            return swr_convert(resampler, &output, Int32(count), planes, Int32(count))
         }
         try check(code, "swr_convert")
         return AudioBuffer(
