@@ -2,18 +2,6 @@ import EventLoop
 import Playback
 import Testing
 
-/// A generator of its own, so that a failing seed is a complete report.
-private struct Dice: RandomNumberGenerator {
-    var state: UInt64
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
-    }
-}
-
 /// A player in virtual time: decoded pictures and sound, a clock, and nothing else.
 private struct Player {
     var now = LoopInstant(offset: .zero)
@@ -73,12 +61,12 @@ private struct Player {
 @Suite("Pacing") struct PacingTests {
     @Test("frames of any rate come at their time, within half a frame, and none is dropped", arguments: 0..<50)
     func onTime(seed: Int) {
-        var dice = Dice(state: UInt64(seed))
+        var random = SplitMix64(seed: UInt64(seed))
         var player = Player()
         var time = Duration.zero
         for _ in 0..<500 {
             player.video.append((time, max(.zero, time - .milliseconds(100))))
-            time += .microseconds(Int64.random(in: 8_000...120_000, using: &dice))
+            time += .microseconds(Int64.random(in: 8_000...120_000, using: &random))
         }
         let times = player.video.map(\.time)
         player.run()
@@ -89,13 +77,13 @@ private struct Player {
 
     @Test("late frames are dropped, sound never, and the last picture is shown", arguments: 0..<50)
     func late(seed: Int) {
-        var dice = Dice(state: UInt64(seed))
+        var random = SplitMix64(seed: UInt64(seed))
         var player = Player()
         player.lacksBytes = false
         for number in 0..<300 {
             let time = Duration.milliseconds(33) * number
             // Decoding falls behind at times, and catches up.
-            let delay = number % 60 > 40 ? Int64.random(in: 0...400, using: &dice) : -100
+            let delay = number % 60 > 40 ? Int64.random(in: 0...400, using: &random) : -100
             player.video.append((time, max(player.video.last?.decoded ?? .zero, time + .milliseconds(delay))))
             player.audio.append((time, max(.zero, time - .milliseconds(500))))
         }

@@ -13,6 +13,8 @@ package enum HLSPlaylist: Hashable, Sendable {
         package var bandwidth: Int?
         /// The playlist of its sound, where that is apart.
         package var audio: String?
+        /// All that it consists of.
+        package var playlists: [String] { audio.map { [uri, $0] } ?? [uri] }
     }
     package struct Media: Hashable, Sendable {
         package var parts: [Part] = []
@@ -66,10 +68,12 @@ package enum HLSPlaylist: Hashable, Sendable {
     private static let longestPart = 24 * 3600.0
 
     /// Whether a file that begins so is a playlist.
-    package static func begins(_ head: some Sequence<UInt8>) -> Bool { head.starts(with: "#EXTM3U".utf8) }
+    package static func begins(_ head: some Sequence<UInt8>) -> Bool { head.starts(with: beginning) }
+    package static let beginning = Array("#EXTM3U".utf8)
 
     package init(_ text: String) throws(Failure) {
         guard text.utf8.count <= Self.largestText else { throw .tooLarge }
+        guard Self.begins(text.utf8) else { throw .badLine(String(text.prefix(40))) }
         var reader = Reader()
         for line in text.split(whereSeparator: \.isNewline) {
             let line = line.drop { $0 == " " || $0 == "\t" || $0 == "\u{FEFF}" }

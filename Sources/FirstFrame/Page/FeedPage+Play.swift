@@ -83,18 +83,15 @@ extension FeedPage {
         // A held frame is shown first: what played before is silent at once, and ends when there is time for it.
         let old: CurrentPlay? = if case .ready = take { current.take() } else { nil }
         // Its own work is queued first: what ends has time.
-        let opening: Int? =
-            switch take {
-            case .ready: nil
-            case .inFlight(let opening): opening
-            case .none:
-                beginOpening(
-                    Opening(
-                        entry: entry, priority: .current, readAhead: firstReadAhead, head: headOfFling, play: number),
-                    source, options ?? engineOptions)
-            }
-        if case .ready = take { metrics.servedAs = .preRendered }
-        if case .inFlight = take { metrics.servedAs = .inFlight }
+        var opening: Int?
+        switch take {
+        case .ready: metrics.servedAs = .preRendered
+        case .inFlight(let running): (metrics.servedAs, opening) = (.inFlight, running)
+        case .none:
+            opening = beginOpening(
+                Opening(entry: entry, priority: .current, readAhead: firstReadAhead, head: headOfFling, play: number),
+                source, options ?? engineOptions)
+        }
         endCurrent()
         if let old { endSoon(old, after: Self.grace) }
         playOpening = opening

@@ -29,8 +29,8 @@ final class CipherReader {
         let start = offset / Int64(Self.block) * Int64(Self.block)
         let count = min(target.count / Self.block + 2, Self.mostBlocks) * Self.block
         // One block more than is wanted, so that the last one is known by its being the last.
-        let before = start == 0 ? iv : try read(at: start - Int64(Self.block), count: Self.block)
-        var bytes = try read(at: start, count: count)
+        let before = start == 0 ? iv : try reader.readAllBlocking(at: start - Int64(Self.block), count: Self.block)
+        var bytes = try reader.readAllBlocking(at: start, count: count)
         bytes.removeLast(bytes.count % Self.block)  // a truncated file ends at its last whole block
         guard !bytes.isEmpty, before.count == Self.block else { return 0 }
         let isLast = bytes.count < count
@@ -46,22 +46,5 @@ final class CipherReader {
         let wanted = plain.dropFirst(Int(offset - start)).prefix(target.count)
         target.copyBytes(from: wanted)
         return wanted.count
-    }
-
-    /// All of the range, as far as the file goes.
-    private func read(at offset: Int64, count: Int) throws(LoadError) -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: count)
-        var done = 0
-        while done < count {
-            let place = offset + Int64(done)
-            let got = try bytes.withUnsafeMutableBytes { target in
-                Result { () throws(LoadError) in
-                    try reader.readBlocking(at: place, into: UnsafeMutableRawBufferPointer(rebasing: target[done...]))
-                }
-            }.get()
-            if got == 0 { break }
-            done += got
-        }
-        return Array(bytes[..<done])
     }
 }

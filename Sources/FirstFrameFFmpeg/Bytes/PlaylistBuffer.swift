@@ -7,54 +7,55 @@ import ResourceLoading
 final class PlaylistBuffer: Sendable {
     final class Track: Sendable {
         private struct State {
+            /// Of files that are read, or will be.
             var readers: [String: ByteReader] = [:]
             /// Files that were there as a whole when they were closed.
             var whole: Set<String> = []
             var current = 0
         }
-        private let parts: [HLSPlaylist.Part]
+        let media: HLSPlaylist.Media
+        /// Each file of the parts once, in the order of first use, and when its first part begins.
+        let files: [(uri: String, start: Duration)]
         private let state = Lock(State())
 
-        init(_ parts: [HLSPlaylist.Part]) { self.parts = parts }
+        init(_ media: HLSPlaylist.Media) {
+            self.media = media
+            var seen: Set<String> = []
+            files = media.parts.filter { seen.insert($0.place.uri).inserted }.map { ($0.place.uri, $0.start) }
+        }
 
         /// The file that is read, by its place among the files. Any thread.
         var current: Int {
             get { state.withLock { $0.current } }
             set { state.withLock { $0.current = newValue } }
         }
+        func reader(of uri: String) -> ByteReader? { state.withLock { $0.readers[uri] } }
+        var openFiles: [String] { state.withLock { Array($0.readers.keys) } }
         func opened(_ reader: ByteReader, of uri: String) { state.withLock { $0.readers[uri] = reader } }
-        func closes(_ uri: String) {
+        /// - Returns: Its reader, to be closed.
+        func closes(_ uri: String) -> ByteReader? {
             state.withLock { state in
-                if state.readers.removeValue(forKey: uri)?.isComplete == true { state.whole.insert(uri) }
+                let reader = state.readers.removeValue(forKey: uri)
+                if reader?.isComplete == true { state.whole.insert(uri) }
+                return reader
             }
-        }
-
-        /// Media time between the begins of two files.
-        func time(from first: String, to second: String) -> Duration {
-            let starts = [first, second].map { uri in parts.first { $0.place.uri == uri }?.start ?? .zero }
-            return starts[1] - starts[0]
         }
 
         /// The end of the media that is there without a gap from `position` on; within a file by its share of bytes.
         func bufferedEnd(from position: Duration) -> Duration {
             let (readers, whole) = state.withLock { ($0.readers, $0.whole) }
-            var index = parts.partitioningIndex { $0.start + $0.duration > position }
-            while index < parts.count {
-                let part = parts[index]
+            for part in media.parts[media.parts.partitioningIndex { $0.start + $0.duration > position }...] {
                 let share: Double =
                     if let reader = readers[part.place.uri] {
                         Self.share(of: part.place, in: reader)
                     } else { whole.contains(part.place.uri) ? 1 : 0 }
                 if share < 1 { return part.start + part.duration * share }
-                index += 1
             }
-            return parts.last.map { $0.start + $0.duration } ?? .zero
+            return media.duration
         }
 
         /// Whether all of it from `position` on is there.
-        func isComplete(from position: Duration) -> Bool {
-            bufferedEnd(from: position) >= (parts.last.map { $0.start + $0.duration } ?? .zero)
-        }
+        func isComplete(from position: Duration) -> Bool { bufferedEnd(from: position) >= media.duration }
 
         private static func share(of place: HLSPlaylist.Place, in reader: ByteReader) -> Double {
             if reader.isComplete { return 1 }

@@ -13,18 +13,12 @@ final class PlaylistFiles {
     }
     private struct Track {
         let playlist: ByteReader
-        let media: HLSPlaylist.Media
         let buffer: PlaylistBuffer.Track
-        /// Each file of the playlist once, in the order of first use.
-        let uris: [String]
-        /// Readers of files that are read, or will be.
-        var readers: [String: ByteReader] = [:]
         /// Of keys and of what has to be read before parts: small, and read again at each seek.
         var extras: [String: ByteReader] = [:]
         /// What could not be opened ahead; who reads it learns why.
         var refused: Set<String> = []
     }
-    private let name: String
     private var files: [File] = []
     private var tracks: [Track] = []
     let buffer: PlaylistBuffer
@@ -35,14 +29,13 @@ final class PlaylistFiles {
 
     /// - Parameter reader: Of the file that begins like a playlist.
     init(_ reader: ByteReader, name: String) throws {
-        self.name = name
         var playlists: [(ByteReader, HLSPlaylist.Media)] = []
         switch try Self.playlist(of: reader, name) {
         case .media(let media): playlists = [(reader, media)]
         case .variants(let variants):
             // Its author's choice to begin with, which is the same for a preload and for the play.
             guard let variant = variants.first else { throw Self.error(.noParts, name) }
-            for uri in [variant.uri, variant.audio].compactMap({ $0 }) {
+            for uri in variant.playlists {
                 let reader = try reader.openRelatedBlocking(uri)
                 guard case .media(let media) = try Self.playlist(of: reader, name) else {
                     throw Self.error(.badLine(uri), name)
@@ -50,14 +43,9 @@ final class PlaylistFiles {
                 playlists.append((reader, media))
             }
         }
-        buffer = PlaylistBuffer(playlists.map { PlaylistBuffer.Track($0.1.parts) })
+        buffer = PlaylistBuffer(playlists.map { PlaylistBuffer.Track($0.1) })
         duration = playlists.map(\.1.duration).max() ?? .zero
-        for ((reader, media), buffer) in zip(playlists, buffer.tracks) {
-            var uris: [String] = []
-            var seen: Set<String> = []
-            for part in media.parts where seen.insert(part.place.uri).inserted { uris.append(part.place.uri) }
-            tracks.append(Track(playlist: reader, media: media, buffer: buffer, uris: uris))
-        }
+        tracks = zip(playlists, buffer.tracks).map { Track(playlist: $0.0, buffer: $1) }
     }
 
     /// What libavformat's demuxer opens to begin with the parts in which `time` lies.
@@ -67,7 +55,7 @@ final class PlaylistFiles {
         files = []
         var texts = tracks.indices.map { track in
             var names: [String: String] = [:]
-            return tracks[track].media.from(time).text { uri in
+            return tracks[track].buffer.media.from(time).text { uri in
                 if let known = names[uri] { return known }
                 let new = add(.related(track: track, uri: uri))
                 names[uri] = new
@@ -95,12 +83,7 @@ final class PlaylistFiles {
     }
 
     private static func playlist(of reader: ByteReader, _ name: String) throws -> HLSPlaylist {
-        guard let bytes = try reader.readAllBlocking(most: HLSPlaylist.largestText) else {
-            throw error(.tooLarge, name)
-        }
-        guard HLSPlaylist.begins(bytes) else {
-            throw error(.badLine(String(decoding: bytes.prefix(40), as: UTF8.self)), name)
-        }
+        let bytes = try reader.readAllBlocking(count: HLSPlaylist.largestText + 1)
         do throws(HLSPlaylist.Failure) { return try HLSPlaylist(String(decoding: bytes, as: UTF8.self)) } catch {
             throw Self.error(error, name)
         }
@@ -145,47 +128,47 @@ final class PlaylistFiles {
         return bytes.count == 16 ? bytes : nil
     }
 
-    private func reader(of uri: String, _ track: Int) throws(LoadError) -> ByteReader {
-        if let reader = tracks[track].readers[uri] ?? tracks[track].extras[uri] { return reader }
-        let reader = try tracks[track].playlist.openRelatedBlocking(uri)
-        if let index = tracks[track].uris.firstIndex(of: uri) {
-            tracks[track].readers[uri] = reader
-            tracks[track].buffer.opened(reader, of: uri)
-            close(allBut: index, track)
-        } else {
+    private func reader(of uri: String, _ track: Int) throws -> ByteReader {
+        let (buffer, playlist) = (tracks[track].buffer, tracks[track].playlist)
+        guard let index = buffer.files.firstIndex(where: { $0.uri == uri }) else {
+            let reader = try tracks[track].extras[uri] ?? playlist.openRelatedBlocking(uri)
             tracks[track].extras[uri] = reader
+            return reader
         }
+        let reader = try buffer.reader(of: uri) ?? playlist.openRelatedBlocking(uri)
+        buffer.opened(reader, of: uri)
+        close(allBut: index, track)
         return reader
     }
 
     /// Ends what is behind a file, and too far before it.
     private func close(allBut index: Int, _ track: Int) {
-        let near = Set(tracks[track].uris[max(0, index - 1)...].prefix(Self.mostOpen))
-        for (uri, reader) in tracks[track].readers where !near.contains(uri) {
-            tracks[track].readers[uri] = nil
-            tracks[track].buffer.closes(uri)
-            tracks[track].playlist.closeRelated(reader)
+        let buffer = tracks[track].buffer
+        let near = Set(buffer.files[max(0, index - 1)...].prefix(Self.mostOpen).map(\.uri))
+        for uri in buffer.openFiles where !near.contains(uri) {
+            if let reader = buffer.closes(uri) { tracks[track].playlist.closeRelated(reader) }
         }
-        tracks[track].buffer.current = index
+        buffer.current = index
     }
     private static let mostOpen = 12
 
     /// Fetches the next file once those before it are there.
     func readAhead() {
         for track in tracks.indices {
-            let state = tracks[track]
-            var next = state.buffer.current
-            while next < state.uris.count, state.readers[state.uris[next]]?.isComplete == true { next += 1 }
-            guard next > state.buffer.current, next < min(state.uris.count, state.buffer.current + Self.mostOpen - 1),
-                state.readers[state.uris[next]] == nil, !state.refused.contains(state.uris[next]),
-                state.buffer.time(from: state.uris[state.buffer.current], to: state.uris[next]) < Self.window
+            let buffer = tracks[track].buffer
+            let (current, end) = (buffer.current, min(buffer.files.count, buffer.current + Self.mostOpen - 1))
+            guard
+                let next = (current..<end).first(where: { buffer.reader(of: buffer.files[$0].uri)?.isComplete != true }
+                ),
+                next > current, buffer.files[next].start - buffer.files[current].start < Self.window
             else { continue }
-            guard let reader = try? state.playlist.openRelatedBlocking(state.uris[next]) else {
-                tracks[track].refused.insert(state.uris[next])
-                continue
+            let uri = buffer.files[next].uri
+            guard buffer.reader(of: uri) == nil, !tracks[track].refused.contains(uri) else { continue }
+            if let reader = try? tracks[track].playlist.openRelatedBlocking(uri) {
+                buffer.opened(reader, of: uri)
+            } else {
+                tracks[track].refused.insert(uri)
             }
-            tracks[track].readers[state.uris[next]] = reader
-            state.buffer.opened(reader, of: state.uris[next])
         }
     }
 }

@@ -42,7 +42,7 @@ final class Demuxer {
     init(_ input: MediaInput, languages: [String] = [], takesCover: Bool = false) throws {
         (reader, name, self.languages, self.takesCover) = (input.reader, input.name, languages, takesCover)
         do {
-            let head = try readHead()
+            let head = try reader.readAllBlocking(count: Self.headOfTag)
             if HLSPlaylist.begins(head) {
                 playlist = try PlaylistFiles(reader, name: name)
             } else if !takesCover {
@@ -179,32 +179,17 @@ final class Demuxer {
         }
     }
 
-    private func readHead() throws(LoadError) -> [UInt8] {
-        var head = [UInt8](repeating: 0, count: 10)
-        let count = try head.withUnsafeMutableBytes { target in
-            Result { () throws(LoadError) in
-                var count = 0
-                while count < target.count {
-                    let rest = UnsafeMutableRawBufferPointer(rebasing: target[count...])
-                    let got = try reader.readBlocking(at: Int64(count), into: rest)
-                    if got == 0 { break }
-                    count += got
-                }
-                return count
-            }
-        }.get()
-        return Array(head[..<count])
-    }
-
     /// An ID3v2 tag (id3.org, v2.4 §3.1) with a picture in it would be read to its end before the first sound.
     private func skipTag(_ head: [UInt8]) {
-        guard head.count == 10, head[..<3].elementsEqual("ID3".utf8), head[6...].allSatisfy({ $0 < 0x80 }) else {
+        guard head.count == Self.headOfTag, head[..<3].elementsEqual("ID3".utf8), head[6...].allSatisfy({ $0 < 0x80 })
+        else {
             return
         }
         let size = head[6...].reduce(Int64(0)) { $0 << 7 | Int64($1) } + (head[5] & 0x10 == 0 ? 10 : 20)
         guard size > Self.largestReadTag, reader.length.map({ size < $0 }) ?? true else { return }
         base = size
     }
+    private static let headOfTag = 10
     /// A tag of fewer bytes is read: the request for what follows it would take longer.
     private static let largestReadTag: Int64 = 64 * 1024
 
@@ -370,12 +355,15 @@ final class Demuxer {
     /// A stamp of the file as media time, which begins at zero.
     func time(_ stamp: Int64, _ base: AVRational) -> Duration { duration(stamp, base) - startTime }
 
+    private var mediaDuration: Duration? {
+        if let playlist { return playlist.duration }
+        guard let duration = context?.pointee.duration, duration != ff_no_timestamp, duration > 0 else { return nil }
+        return .microseconds(duration)
+    }
+
     var description: MediaDescription {
         var description = MediaDescription()
-        if let duration = context?.pointee.duration, duration != ff_no_timestamp, duration > 0 {
-            description.duration = .microseconds(duration)
-        }
-        if let playlist { description.duration = playlist.duration }
+        description.duration = mediaDuration
         if let stream = video {
             description.width = Int(stream.pointee.codecpar.pointee.width)
             description.height = Int(stream.pointee.codecpar.pointee.height)
@@ -429,7 +417,7 @@ final class Demuxer {
     /// The index of the played tracks. Only MP4's lists every sample; the others' are for seeking.
     func index() -> MediaIndex {
         var index = MediaIndex()
-        index.duration = description.duration
+        index.duration = mediaDuration
         index.length = reader.length
         index.playlist = playlist?.buffer
         guard isMovie else { return index }

@@ -117,17 +117,12 @@ extension MediaCache {
     /// The files of some that were used last stay open: what was just preloaded is played next, and opening takes a
     /// round through another thread.
     func closeFileIfIdle(_ key: CacheKey) {
-        guard isIdle(key) else { return }
-        idleFiles.removeAll { $0 == key }
-        idleFiles.append(key)
-        guard idleFiles.count > Self.mostIdleFiles else { return }
-        let oldest = idleFiles.removeFirst()
-        if isIdle(oldest) { entries[oldest]?.file = nil }
+        guard isIdle(key), let oldest = idleFiles.update(key, default: key, { _ in }), isIdle(oldest) else { return }
+        entries[oldest]?.file = nil
     }
     private func isIdle(_ key: CacheKey) -> Bool {
         entries[key].map { $0.pins == 0 && !$0.isBusy && $0.file != nil } ?? false
     }
-    private static var mostIdleFiles: Int { 16 }
 
     /// Gives up bytes of a resource that is larger than what the cache has room for: those behind the reader, oldest
     /// place first. They leave the index before they leave the disk.

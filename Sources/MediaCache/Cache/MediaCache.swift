@@ -74,8 +74,8 @@ package actor MediaCache {
     let files: any FileSystem
     let index: CacheIndex
     var entries: [CacheKey: Entry] = [:]
-    /// Keys of files that are open although nobody uses them, the one that was used last at the end.
-    var idleFiles: [CacheKey] = []
+    /// Keys of files that are open although nobody uses them.
+    var idleFiles = RecentItems<CacheKey, CacheKey>(capacity: 16)
     private var useCount: Int64 = 0
     var commitTimer: (timer: LoopTimer, due: LoopInstant)?
     private(set) var isClosed = false

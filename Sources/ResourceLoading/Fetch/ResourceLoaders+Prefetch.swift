@@ -54,10 +54,7 @@ extension ResourceLoaders {
         wanted = wanted.filter { !$0.isEmpty }
         guard let first = wanted.first else { return PrefetchReport() }
         await reader.want(wanted)
-        if try await isPlaylist(reader) {
-            try await bringPlaylist(amount, by: reader, isTop: true)
-            return PrefetchReport()
-        }
+        if try await isPlaylistBrought(amount, by: reader, isTop: true) { return PrefetchReport() }
         let (index, indexRange) = try await index(of: reader, head: first.length, wanted: &wanted)
         var report = PrefetchReport()
         report.firstFrameEnd = index?.firstFrameEnd
@@ -78,39 +75,30 @@ extension ResourceLoaders {
     /// Bytes of a small file, as one who plays it reads them.
     package func readAll(_ resource: Resource, most: Int64) async throws -> [UInt8] {
         let reader = try await open(resource, priority: .current, readAhead: LoadingResource.firstSegment)
-        let result: Result<[UInt8]?, any Error>
-        do { result = .success(try await reader.readAll(most: most)) } catch { result = .failure(error) }
+        let result: Result<[UInt8], any Error>
+        do { result = .success(try await reader.readAll(count: Int(most) + 1)) } catch { result = .failure(error) }
         await reader.close()
-        guard let bytes = try result.get() else {
+        let bytes = try result.get()
+        guard bytes.count <= most else {
             let name = WebOrigin.redacted(resource.urls[0].url)
             throw LoadError.unusableAnswer(reason: "it has more than \(most / 1024) KB", url: name)
         }
         return bytes
     }
 
-    private func isPlaylist(_ reader: ByteReader) async throws -> Bool {
-        var head: [UInt8] = []
-        while head.count < 7 {
-            let piece = try await reader.read(at: Int64(head.count), count: 7 - head.count)
-            if piece.isEmpty { break }
-            head += piece
-        }
-        return HLSPlaylist.begins(head)
-    }
-
     /// What an engine reads first of a playlist: the one that it begins with, and the head of its first parts.
-    private func bringPlaylist(
+    ///
+    /// - Returns: Whether it is one.
+    private func isPlaylistBrought(
         _ amount: StrategyPlanner.Amount, by reader: ByteReader, isTop: Bool
-    ) async throws {
-        guard let text = try await reader.readAll(most: Int64(HLSPlaylist.largestText)) else { return }
+    ) async throws -> Bool {
+        guard HLSPlaylist.begins(try await reader.readAll(count: HLSPlaylist.beginning.count)) else { return false }
+        let text = try await reader.readAll(count: HLSPlaylist.largestText + 1)
         // What it refers to, and whether it is one at all, is for whoever plays it to complain about.
         switch try? HLSPlaylist(String(decoding: text, as: UTF8.self)) {
         case .variants(let variants) where isTop:
-            for uri in [variants.first?.uri, variants.first?.audio].compactMap({ $0 }) {
-                let playlist = try await reader.openRelated(uri)
-                if try await isPlaylist(playlist) {
-                    try await bringPlaylist(amount, by: playlist, isTop: false)
-                }
+            for uri in variants.first?.playlists ?? [] {
+                _ = try await isPlaylistBrought(amount, by: try await reader.openRelated(uri), isTop: false)
             }
         case .media(let media):
             var (rest, until): (Int64, Duration) =
@@ -123,10 +111,11 @@ extension ResourceLoaders {
             for part in media.parts.prefix(Self.mostParts) where part.start < until || until == .zero {
                 let before = rest
                 try await bring(part.place, most: &rest, by: reader)
-                if rest <= 0 || rest == before { return }
+                if rest <= 0 || rest == before { break }
             }
-        case .variants, nil: return
+        case .variants, nil: break
         }
+        return true
     }
 
     /// More are small ones, and each is a request.
@@ -176,13 +165,7 @@ extension ResourceLoaders {
             await reader.want(wanted)
         }
         try await reader.wait(for: range)
-        var bytes: [UInt8] = []
-        while Int64(bytes.count) < range.length {
-            let place = range.lowerBound + Int64(bytes.count)
-            let piece = try await reader.read(at: place, count: Int(range.upperBound - place))
-            if piece.isEmpty { break }
-            bytes += piece
-        }
+        let bytes = try await reader.readAll(at: range.lowerBound, count: Int(range.length))
         // Other boxes may come before the index at the end.
         var rest = bytes[...]
         while rest.count >= 16 {

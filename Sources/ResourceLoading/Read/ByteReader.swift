@@ -27,6 +27,26 @@ package final class ByteReader: Sendable {
         }
     }
 
+    /// All of `count` bytes at `offset`, as far as the resource goes; blocks until they are there.
+    ///
+    /// - Throws: As ``readBlocking(at:into:)``.
+    package func readAllBlocking(at offset: Int64 = 0, count: Int) throws(LoadError) -> [UInt8] {
+        var bytes: [UInt8] = []
+        var piece = [UInt8](repeating: 0, count: min(Self.piece, count))
+        while bytes.count < count {
+            let (place, rest) = (offset + Int64(bytes.count), count - bytes.count)
+            let got = try piece.withUnsafeMutableBytes { target in
+                Result { () throws(LoadError) in
+                    try readBlocking(at: place, into: UnsafeMutableRawBufferPointer(rebasing: target.prefix(rest)))
+                }
+            }.get()
+            if got == 0 { break }
+            bytes += piece[..<got]
+        }
+        return bytes
+    }
+    private static let piece = 64 * 1024
+
     /// Makes blocking reads fail from now on. Any thread.
     package func interrupt() {
         bytes.state.withLockNotifying { $0.readers[id]?.isInterrupted = true }
@@ -96,17 +116,15 @@ package final class ByteReader: Sendable {
         }
     }
 
-    /// Reads all of it from the start.
-    ///
-    /// - Returns: `nil` when there are more than `most` bytes.
-    package func readAll(most: Int64) async throws -> [UInt8]? {
+    /// All of `count` bytes at `offset`, as far as the resource goes.
+    package func readAll(at offset: Int64 = 0, count: Int) async throws -> [UInt8] {
         var bytes: [UInt8] = []
-        while true {
-            let piece = try await read(at: Int64(bytes.count), count: 64 * 1024)
-            if piece.isEmpty { return bytes }
+        while bytes.count < count {
+            let piece = try await read(at: offset + Int64(bytes.count), count: min(Self.piece, count - bytes.count))
+            if piece.isEmpty { break }
             bytes += piece
-            guard bytes.count <= most else { return nil }
         }
+        return bytes
     }
 
     /// Suspends until all of `range` (as far as the resource reaches) can be read.

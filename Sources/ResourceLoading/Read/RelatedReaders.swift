@@ -76,23 +76,6 @@ extension ByteReader {
         related.withLock { $0.remove(reader) }
         loaders.forget(reader.key, reader.id)
     }
-
-    /// Reads all of it, from the start. Blocks.
-    ///
-    /// - Returns: `nil` when there is more than `most` bytes.
-    package func readAllBlocking(most: Int) throws(LoadError) -> [UInt8]? {
-        var bytes: [UInt8] = []
-        var piece = [UInt8](repeating: 0, count: 16 * 1024)
-        while bytes.count <= most {
-            let place = Int64(bytes.count)
-            let count = try piece.withUnsafeMutableBytes { target in
-                Result { () throws(LoadError) in try readBlocking(at: place, into: target) }
-            }.get()
-            if count == 0 { return bytes }
-            bytes += piece[..<count]
-        }
-        return nil
-    }
 }
 
 extension ResourceLoaders {
