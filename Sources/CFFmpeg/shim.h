@@ -19,6 +19,7 @@ static const int ff_error_eof = AVERROR_EOF;
 static const int ff_error_again = AVERROR(EAGAIN);
 static const int ff_error_exit = AVERROR_EXIT;
 static const int ff_error_io = AVERROR(EIO);
+static const int ff_error_no_memory = AVERROR(ENOMEM);
 static const int ff_error_denied = AVERROR(EPERM);
 static const int ff_error_invalid = AVERROR_INVALIDDATA;
 static const int64_t ff_no_timestamp = AV_NOPTS_VALUE;

@@ -11,9 +11,11 @@ import Testing
         Resource(key: CacheKey(url: url), urls: [url], headers: ["X-Secret": "1"])
     }
 
-    @Test("headers go along to the same origin, to others they do not, and a private network is out of reach")
-    func headers() async throws {
-        let content = Pattern.bytes(3_000)
+    /// Two servers with the same files, and a world to ask them from.
+    private func withServers(
+        _ body: (_ own: RawResponder, _ other: RawResponder, LoaderWorld) async throws -> Void
+    ) async throws {
+        let content = Pattern.bytes(600_000)
         let (own, other) = (
             try RawResponder { [.file(content, $0)] }, try RawResponder { [.file(content, $0)] }
         )
@@ -21,7 +23,12 @@ import Testing
             own.stop()
             other.stop()
         }
-        try await LoaderWorld.run { world in
+        try await LoaderWorld.run { try await body(own, other, $0) }
+    }
+
+    @Test("headers go along to the same origin, to others they do not, and a private network is out of reach")
+    func headers() async throws {
+        try await withServers { own, other, world in
             let parent = try await world.loaders.open(
                 secret(own.baseURL + "/list/index.m3u8"), priority: .current, readAhead: 0)
             for reference in ["part.ts", "../up.ts", other.baseURL + "/away.ts"] {
@@ -62,14 +69,7 @@ import Testing
     }
 
     @Test("what the host said of a file stays when a playlist names that file too") func named() async throws {
-        let content = Pattern.bytes(600_000)
-        let own = try RawResponder { [.file(content, $0)] }
-        let other = try RawResponder { [.file(content, $0)] }
-        defer {
-            own.stop()
-            other.stop()
-        }
-        try await LoaderWorld.run { world in
+        try await withServers { own, other, world in
             let clip = try await world.loaders.open(
                 secret(own.baseURL + "/clip.mp4"), priority: .current, readAhead: 0)
             _ = try await clip.read(at: 0, count: 10)
@@ -86,10 +86,7 @@ import Testing
 
     @Test("what is said to a reader is said to those of what its resource refers to; its end is theirs")
     func told() async throws {
-        let content = Pattern.bytes(3_000)
-        let own = try RawResponder { [.file(content, $0)] }
-        defer { own.stop() }
-        try await LoaderWorld.run { world in
+        try await withServers { own, _, world in
             let parent = try await world.loaders.open(
                 secret(own.baseURL + "/index.m3u8"), priority: .preload, readAhead: 0)
             let child = try await parent.openRelated("part.ts")

@@ -30,8 +30,10 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
     private let timers = Lock(TimerQueue())
     private let chance: Lock<SplitMix64>
     private let thread = Lock<WorkerThread?>(nil)
-    private let pool = WorkerPool()
-    private let shelf = ThreadShelf()
+    /// Writes, index commits, checksums: enough threads that a slow commit does not hold up other resources.
+    private let pool = WorkerPool(limit: 4)
+    /// Decoding: the engines of a page.
+    private let longWork = WorkerPool(limit: 3)
     private var offloadedCount = 0  // touched on the loop thread only
     private let currentThread = Atomic<UInt>(0)
     private let isStopping = Atomic<Bool>(false)
@@ -230,7 +232,7 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
     // MARK: Work off the loop
 
     package func startWork(named name: String, _ work: @escaping @Sendable () -> Void) throws(LoopError) -> LongWork {
-        try shelf.start(named: name, work)
+        try longWork.start(named: name, work)
     }
 
     package func offload(_ work: @escaping @Sendable () -> Void, then done: @escaping @Sendable () -> Void) {
@@ -269,7 +271,7 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
         post {}
         worker.join()
         pool.stop()
-        shelf.stop()
+        longWork.stop()
     }
 
     /// The same for whoever may be on the loop itself, such as a callback: a thread of its own waits for the end.

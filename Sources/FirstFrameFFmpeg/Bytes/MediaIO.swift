@@ -24,20 +24,47 @@ final class MediaIO {
 
     init(_ bytes: Bytes, from base: Int64 = 0, failed: @escaping (LoadError) -> Void) throws(FFmpegError) {
         (self.bytes, self.base, offset, self.failed) = (bytes, base, base, failed)
-        guard let memory = av_malloc(Int(Self.bufferSize)) else { throw FFmpegError(code: -12, call: "av_malloc") }
+        guard let memory = av_malloc(Int(Self.bufferSize)) else { throw FFmpegError.outOfMemory("av_malloc") }
         context = avio_alloc_context(
             memory.assumingMemoryBound(to: UInt8.self), Self.bufferSize, 0, Unmanaged.passUnretained(self).toOpaque(),
             { Unmanaged<MediaIO>.fromOpaque($0!).takeUnretainedValue().read(into: $1!, count: Int($2)) }, nil,
             { Unmanaged<MediaIO>.fromOpaque($0!).takeUnretainedValue().seek(to: $1, whence: $2) })
         guard context != nil else {
             av_free(memory)
-            throw FFmpegError(code: -12, call: "avio_alloc_context")
+            throw FFmpegError.outOfMemory("avio_alloc_context")
         }
     }
     deinit {
         guard context != nil else { return }
         av_freep(&context!.pointee.buffer)  // libavformat may have replaced ours
         avio_context_free(&context)
+    }
+
+    /// Opens the file as media; closed by `avformat_close_input`, before this goes away.
+    ///
+    /// - Parameters:
+    ///   - format: libavformat's name of it; `nil` finds it by its content.
+    ///   - options: Of the demuxer.
+    ///   - prepare: Sets what has to be set before.
+    func openMedia(
+        as format: String? = nil, options: [String: String] = [:],
+        _ prepare: (UnsafeMutablePointer<AVFormatContext>) -> Void = { _ in }
+    ) throws(FFmpegError) -> UnsafeMutablePointer<AVFormatContext> {
+        var media = avformat_alloc_context()
+        guard let allocated = media else { throw .outOfMemory("avformat_alloc_context") }
+        allocated.pointee.pb = context
+        allocated.pointee.flags |= AVFMT_FLAG_CUSTOM_IO
+        // A reference inside the file must not reach anything else, and some demuxers open sockets and files without asking.
+        allocated.pointee.io_open = { _, _, _, _, _ in ff_error_denied }
+        var dictionary: OpaquePointer?
+        defer { av_dict_free(&dictionary) }
+        av_dict_set(&dictionary, "protocol_whitelist", "none", 0)
+        for (name, value) in options { av_dict_set(&dictionary, name, value, 0) }
+        prepare(allocated)
+        let (name, input) = (format.map { "file:\($0)" }, format.flatMap { av_find_input_format($0) })
+        // Frees what was allocated when it fails.
+        try check(avformat_open_input(&media, name, input, &dictionary), "avformat_open_input")
+        return allocated
     }
 
     private var length: Int64? {

@@ -114,14 +114,11 @@ final class DecodeWorker: Sendable {
     // MARK: What the loop takes
 
     struct Front {
-        var video: Duration?
-        var nextVideo: Duration?
-        var audio: Duration?
+        /// But for subtitles, which are not taken one by one.
+        var next: FramePacer.Front
         /// Whether the present pass has nothing more of it.
         var isVideoDry: Bool
         var isAudioDry: Bool
-        /// Whether nothing more will come at all.
-        var isDone: Bool
         var failure: (any Error)?
         var readOffset: Int64
         var queuedFrames: Int
@@ -136,12 +133,13 @@ final class DecodeWorker: Sendable {
             shared.isNoticeDue = true
             let isVideoDry = shared.isVideoDone && shared.video.isEmpty
             let isAudioDry = shared.isAudioDone && shared.audio.isEmpty
+            var next = FramePacer.Front()
+            next.video = shared.video.first?.presentationTime
+            next.nextVideo = shared.video.dropFirst().first?.presentationTime
+            next.audio = shared.audio.first?.presentationTime
+            next.isDone = isVideoDry && isAudioDry && shared.isOver
             return Front(
-                video: shared.video.first?.presentationTime,
-                nextVideo: shared.video.dropFirst().first?.presentationTime,
-                audio: shared.audio.first?.presentationTime,
-                isVideoDry: isVideoDry, isAudioDry: isAudioDry, isDone: isVideoDry && isAudioDry && shared.isOver,
-                failure: shared.failure,
+                next: next, isVideoDry: isVideoDry, isAudioDry: isAudioDry, failure: shared.failure,
                 readOffset: shared.readOffset, queuedFrames: shared.video.count, isSeeking: shared.isSeeking,
                 isDecoded: shared.isOver)
         }

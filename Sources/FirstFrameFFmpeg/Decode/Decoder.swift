@@ -18,7 +18,7 @@ final class Decoder {
             throw FFmpegError(code: ff_error_invalid, call: "avcodec_find_decoder")
         }
         context = avcodec_alloc_context3(codec)
-        guard let context else { throw FFmpegError(code: -12, call: "avcodec_alloc_context3") }
+        guard let context else { throw FFmpegError.outOfMemory("avcodec_alloc_context3") }
         try check(avcodec_parameters_to_context(context, stream.pointee.codecpar), "avcodec_parameters_to_context")
         context.pointee.pkt_timebase = timeBase
         context.pointee.thread_count = threads

@@ -70,12 +70,28 @@ final class Demuxer {
             [unowned self] in loadError = $0
         }
         self.io = io
-        context = avformat_alloc_context()
-        guard let context else { throw FFmpegError(code: -12, call: "avformat_alloc_context") }
-        context.pointee.pb = io.context
-        context.pointee.flags |= AVFMT_FLAG_CUSTOM_IO
+        do throws(FFmpegError) {
+            let (format, options) = playlist == nil ? (nil, [:]) : ("hls", Self.playlistOptions)
+            context = try io.openMedia(as: format, options: options) { context in
+                context.pointee.probesize = Self.probeBytes
+                context.pointee.max_analyze_duration = Self.probeMicroseconds
+                if playlist != nil { openFiles(by: context) }
+            }
+        } catch {
+            throw loadError ?? PlaybackError.notMedia(name: name, reason: error.description) as any Error
+        }
+        chooseTracks()
+        if needsProbe {
+            let code = avformat_find_stream_info(context, nil)
+            if code < 0, let loadError { throw loadError }
+            chooseTracks()
+        }
+        discardOthers()
+    }
+
+    /// What a playlist refers to is opened and closed by this object.
+    private func openFiles(by context: UnsafeMutablePointer<AVFormatContext>) {
         context.pointee.opaque = Unmanaged.passUnretained(self).toOpaque()
-        // A reference inside the file must not reach anything else.
         context.pointee.io_open = { context, opened, name, _, options in
             let demuxer = Unmanaged<Demuxer>.fromOpaque(context!.pointee.opaque).takeUnretainedValue()
             return demuxer.openFile(String(cString: name!), options?.pointee, &opened!.pointee)
@@ -85,30 +101,6 @@ final class Demuxer {
             Unmanaged<Demuxer>.fromOpaque(context!.pointee.opaque).takeUnretainedValue().files[opened] = nil
             return 0
         }
-        context.pointee.probesize = Self.probeBytes
-        context.pointee.max_analyze_duration = Self.probeMicroseconds
-
-        var opened: UnsafeMutablePointer<AVFormatContext>? = context
-        var options: OpaquePointer?
-        defer { av_dict_free(&options) }
-        // Some demuxers open sockets and files without asking us.
-        av_dict_set(&options, "protocol_whitelist", "none", 0)
-        if playlist != nil { for (name, value) in Self.playlistOptions { av_dict_set(&options, name, value, 0) } }
-        let format = playlist == nil ? nil : av_find_input_format("hls")
-        let code = avformat_open_input(&opened, playlist == nil ? nil : "file:playlist", format, &options)
-        if code < 0 {
-            self.context = nil  // freed by the failed call
-            if let loadError { throw loadError }
-            throw PlaybackError.notMedia(
-                name: name, reason: FFmpegError(code: code, call: "avformat_open_input").description)
-        }
-        chooseTracks()
-        if needsProbe {
-            let code = avformat_find_stream_info(context, nil)
-            if code < 0, let loadError { throw loadError }
-            chooseTracks()
-        }
-        discardOthers()
     }
 
     private func discardOthers() {
@@ -165,7 +157,7 @@ final class Demuxer {
         _ name: String, _ options: OpaquePointer?, _ opened: inout UnsafeMutablePointer<AVIOContext>?
     ) -> Int32 {
         // What follows a part that can't be had would be played as if it came next.
-        guard let playlist, loadError == nil else { return playlist == nil ? ff_error_denied : ff_error_io }
+        guard let playlist, loadError == nil else { return ff_error_io }
         do {
             guard let file = try playlist.open(name, options, failed: { [unowned self] in loadError = $0 }),
                 let context = file.context

@@ -11,6 +11,9 @@ struct FFmpegError: Error, Hashable, CustomStringConvertible {
         return "\(String(decoding: text[..<length].map(UInt8.init(bitPattern:)), as: UTF8.self)) (\(call))"
     }
 
+    /// Of a call that gives memory, and had none.
+    static func outOfMemory(_ call: String) -> FFmpegError { FFmpegError(code: ff_error_no_memory, call: call) }
+
     /// An error of any kind as the host knows it.
     static func told(_ error: any Error, of name: String) -> any Error {
         (error as? FFmpegError).map { PlaybackError.decoding(name: name, reason: $0.description) } ?? error

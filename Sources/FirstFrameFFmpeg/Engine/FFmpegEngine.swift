@@ -14,8 +14,6 @@ actor FFmpegEngine: PlayerEngine {
     private static let framesWaiting = 4
     private static let soundsWaiting = 64
     private static let eventsWaiting = 64
-    /// How long pictures follow what is heard without being told anew.
-    private static let hearing = Duration.milliseconds(500)
     /// How much must be buffered before the clock starts, and again before it goes on after a stall.
     private static let resumeAhead = Duration.milliseconds(500)
     /// How long the next frames wait after the first was delivered: less than any frame lasts.
@@ -50,19 +48,10 @@ actor FFmpegEngine: PlayerEngine {
     /// Where what was delivered so far ends.
     private var deliveredUntil = Duration.zero
     private var stopping: Task<Void, Never>?
-    /// Sound that the host has: what it hears is within, or from a place that was left.
-    private var soundGiven = Duration.zero..<Duration.zero
-    /// What the host heard last, and when.
-    private var hearing: (drift: Duration, at: LoopInstant)?
+    private var hearing = Hearing()
     private var tracks: [MediaTrack] = []
-    private var cues = CueQueue()
-    /// Whether a track of the clip gives cues, and those that it gave: a seek reads from a key frame on, and what is said
-    /// there may have begun before.
-    private var readsSubtitles = false
-    private var readCues: [SubtitleCue] = []
-    private static let mostReadCues = 2_000
-    /// Those of a file beside the clip, which is read as a whole, and the pass for which they are in the queue.
-    private var fileCues: (cues: [SubtitleCue], pass: Duration?)?
+    private var subtitles = SubtitleShow()
+    /// Of a file beside the clip, on its way.
     private var subtitleLoad: Task<[SubtitleCue], any Error>?
 
     init(_ environment: EngineEnvironment) {
@@ -295,17 +284,17 @@ actor FFmpegEngine: PlayerEngine {
         } else if kind != .subtitles {
             throw PlaybackError.wrongState(call: "select(nil, of: .\(kind))", state: machine.state.rawValue)
         }
-        let files = tracks.suffix(input.subtitles.count)
         if kind == .subtitles {
-            (fileCues, cues, readsSubtitles, readCues) = (nil, CueQueue(), false, [])
+            subtitles.choose(.none)
             worker.select(nil, of: .subtitles)
-            guard track != nil else { return }
-            if let track, let number = files.firstIndex(where: { $0.id == track }) {
+            guard let track else { return }
+            let files = tracks.suffix(input.subtitles.count)
+            if let number = files.firstIndex(where: { $0.id == track }) {
                 return try await useSubtitles(input.subtitles[number - files.startIndex])
             }
+            subtitles.choose(.track)
         }
         worker.select(track, of: kind)
-        if kind == .subtitles { readsSubtitles = true }
         if machine.state != .ended { remake(worker, kind) }
     }
 
@@ -324,43 +313,28 @@ actor FFmpegEngine: PlayerEngine {
         if machine.state == .stopped { throw PlaybackError.stopped }
         guard subtitleLoad == load else { throw PlaybackError.superseded }  // another choice was made
         subtitleLoad = nil
-        fileCues = (try result.get(), nil)
+        subtitles.choose(.file(try result.get()))
         pump()
     }
 
     /// The place changes: what was told of the one before holds no longer.
     private func forgetPlace() {
-        (soundGiven, hearing) = (.zero..<Duration.zero, nil)
-        cues.removeAll()
-        fileCues?.pass = nil
-        let place = clock.position(at: loop.now)
-        cues.add(readCues.filter { $0.end > place })
+        hearing = Hearing()
+        subtitles.moved(to: clock.position(at: loop.now))
     }
 
-    /// Those of the file that are for the pass in which `position` lies, and those that were read from the clip.
-    private func gatherCues(_ worker: DecodeWorker, at position: Duration) {
-        let read = worker.takeCues()
-        if readsSubtitles, !read.isEmpty {
-            cues.add(read)
-            let start = worker.pass(at: position).start
-            readCues = Array((readCues + read.map { $0.shifted(by: .zero - start) }).suffix(Self.mostReadCues))
-        }
-        guard let file = fileCues else { return }
-        let start = worker.pass(at: position).start
-        guard file.pass != start else { return }
-        fileCues?.pass = start
-        cues.add(file.cues.map { $0.shifted(by: start) }.filter { $0.end > position })
+    /// - Returns: When the next line of text is to be shown.
+    private func gatherSubtitles(_ worker: DecodeWorker, at position: Duration) -> Duration? {
+        guard subtitles.isOn else { return nil }
+        subtitles.gather(worker.takeCues(), at: position, in: worker.pass(at: position).start)
+        return subtitles.next
     }
 
-    func heard(_ time: Duration) async {
-        guard soundGiven.lowerBound - FramePacer.soundLead <= time, time <= soundGiven.upperBound else { return }
-        if let drift = clock.follow(time, at: loop.now) { hearing = (drift, loop.now) }
+    private func tellSubtitles(at position: Duration) {
+        for cue in subtitles.take(at: position) { events.channel.send(.subtitle(cue)) }
     }
 
-    /// How far the sound was ahead, while the host tells what it hears.
-    private var drift: Duration? {
-        hearing.flatMap { $0.at.duration(to: loop.now) < Self.hearing ? $0.drift : nil }
-    }
+    func heard(_ time: Duration) async { hearing.heard(time, &clock, at: loop.now) }
 
     private static func allowed(_ rate: Double) -> Double { rate.isFinite ? min(max(rate, 0.25), 4) : 1 }
 
@@ -376,7 +350,7 @@ actor FFmpegEngine: PlayerEngine {
             clock.position(at: loop.now) - (pass?.start ?? .zero), index.duration ?? .seconds(Int64.max / 2))
         status.completedLoops = pass?.completed ?? 0
         status.isBufferedAheadExact = index.isExact
-        status.drift = drift
+        status.drift = hearing.drift(at: loop.now)
         status.isStalled = stallStart != nil
         status.stallCount = stallCount
         status.stalledTime = stalledTime + (stallStart?.duration(to: loop.now) ?? .zero)
@@ -437,8 +411,7 @@ actor FFmpegEngine: PlayerEngine {
     private func deliver(_ buffer: AudioBuffer) {
         let end = buffer.presentationTime + buffer.duration
         deliveredUntil = max(deliveredUntil, end)
-        let begin = soundGiven.isEmpty ? buffer.presentationTime : soundGiven.lowerBound
-        soundGiven = min(begin, end)..<max(soundGiven.upperBound, end)
+        hearing.gave(from: buffer.presentationTime, to: end)
         // The null output has played it.
         if options.audio == .host { audio.channel.send(buffer.shifted(volume: options.isMuted ? 0 : options.volume)) }
     }
@@ -458,17 +431,18 @@ actor FFmpegEngine: PlayerEngine {
             let front = worker.front()
             readOffset = front.readOffset
             var isBusy = false
-            if front.video != nil, frames.channel.hasRoom, let frame = worker.takeVideo() {
+            if front.next.video != nil, frames.channel.hasRoom, let frame = worker.takeVideo() {
                 deliver(frame)
                 isBusy = true
             }
-            if front.audio != nil, options.audio == .null || audio.channel.hasRoom, let buffer = worker.takeAudio() {
+            if front.next.audio != nil, options.audio == .null || audio.channel.hasRoom, let buffer = worker.takeAudio()
+            {
                 deliver(buffer)
                 isBusy = true
             }
-            gatherCues(worker, at: deliveredUntil)
-            tell(cues.take(at: deliveredUntil))
-            if front.isDone { return finish(front.failure) }
+            _ = gatherSubtitles(worker, at: deliveredUntil)
+            tellSubtitles(at: deliveredUntil)
+            if front.next.isDone { return finish(front.failure) }
             if !isBusy { return }
         }
     }
@@ -476,17 +450,14 @@ actor FFmpegEngine: PlayerEngine {
     private func pumpByClock(_ worker: DecodeWorker) {
         if isStarting || stallStart != nil { return checkSupply(worker) }
         while true {
-            let front = worker.front()
+            var front = worker.front()
             let position = clock.position(at: loop.now)
             readOffset = front.readOffset
-            gatherCues(worker, at: position)
-            var next = FramePacer.Front()
-            (next.video, next.nextVideo, next.audio) = (front.video, front.nextVideo, front.audio)
-            (next.subtitle, next.isDone) = (cues.next, front.isDone)
-            let step = FramePacer.step(next, at: position, deliveredUntil: deliveredUntil) { isStarving(front) }
+            front.next.subtitle = gatherSubtitles(worker, at: position)
+            let step = FramePacer.step(front.next, at: position, deliveredUntil: deliveredUntil) { isStarving(front) }
             switch step {
             case .giveSound: if let buffer = worker.takeAudio() { deliver(buffer) }
-            case .giveSubtitle: tell(cues.take(at: position))
+            case .giveSubtitle: tellSubtitles(at: position)
             case .showFrame: if let frame = worker.takeVideo() { deliver(frame) }
             case .dropFrame: if worker.takeVideo() != nil { lateFrames += 1 }
             case .finish: return finish(front.failure)
@@ -500,13 +471,12 @@ actor FFmpegEngine: PlayerEngine {
         }
     }
 
-    private func tell(_ cues: [SubtitleCue]) { for cue in cues { events.channel.send(.subtitle(cue)) } }
-
     /// Whether nothing is left to show because bytes are missing, not because decoding is slow.
     private func isStarving(_ front: DecodeWorker.Front) -> Bool {
         // The next pass of a loop begins with bytes that may be gone.
         if front.isVideoDry, front.isAudioDry { return true }
-        guard let input, front.video == nil && front.audio == nil || front.queuedFrames == 0 && !front.isVideoDry
+        guard let input,
+            front.next.video == nil && front.next.audio == nil || front.queuedFrames == 0 && !front.isVideoDry
         else { return false }
         return index.isDry(at: mediaPosition, readOffset: front.readOffset, input.reader)
     }
@@ -543,8 +513,10 @@ actor FFmpegEngine: PlayerEngine {
     private func checkSupply(_ worker: DecodeWorker) {
         let front = worker.front()
         readOffset = front.readOffset
-        let hasSomething = front.video != nil || (front.isVideoDry && front.audio != nil)
-        guard front.isDone || (hasSomething && (isSupplied || front.isDecoded)) else { return scheduleStallCheck() }
+        let hasSomething = front.next.video != nil || (front.isVideoDry && front.next.audio != nil)
+        guard front.next.isDone || (hasSomething && (isSupplied || front.isDecoded)) else {
+            return scheduleStallCheck()
+        }
         if let start = stallStart.take() { resumed(after: start.duration(to: loop.now)) }
         isStarting = false
         clock.start(at: loop.now)

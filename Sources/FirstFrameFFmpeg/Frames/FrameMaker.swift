@@ -42,7 +42,7 @@ final class FrameMaker {
         if wanted != native { try convert(frame, to: wanted, color) }
         let planes = Self.planes(of: frame, wanted)
         let (width, height) = (Int(frame.pointee.width), Int(frame.pointee.height))
-        guard let storage = FFmpegFrame(moving: frame) else { throw FFmpegError(code: -12, call: "av_frame_alloc") }
+        guard let storage = FFmpegFrame(moving: frame) else { throw FFmpegError.outOfMemory("av_frame_alloc") }
         return VideoFrame(
             width: width, height: height, pixelFormat: wanted, color: color, presentationTime: presentationTime,
             duration: duration, orientation: orientation, pixelAspect: pixelAspect, planes: planes, storage: storage)
@@ -63,7 +63,7 @@ final class FrameMaker {
             scaler, matrix, color.isFullRange ? 1 : 0, matrix, isRGB || color.isFullRange ? 1 : 0, 0, 1 << 16, 1 << 16)
         var converted = av_frame_alloc()
         defer { av_frame_free(&converted) }
-        guard let converted else { throw FFmpegError(code: -12, call: "av_frame_alloc") }
+        guard let converted else { throw FFmpegError.outOfMemory("av_frame_alloc") }
         converted.pointee.format = format.ffmpeg.rawValue
         (converted.pointee.width, converted.pointee.height) = (width, height)
         try check(av_frame_get_buffer(converted, 0), "av_frame_get_buffer")

@@ -4,9 +4,7 @@ import Playback
 
 /// Sound played faster or slower at the same pitch, by libavfilter's `atempo`. Decode thread only.
 final class TempoFilter {
-    private var graph: UnsafeMutablePointer<AVFilterGraph>?
-    private var source: UnsafeMutablePointer<AVFilterContext>?
-    private var sink: UnsafeMutablePointer<AVFilterContext>?
+    private let graph: FilterGraph
     private let frame = av_frame_alloc()
     private let rate: Double
     private let sampleRate: Int32
@@ -17,37 +15,16 @@ final class TempoFilter {
 
     init(_ first: AudioBuffer, rate: Double) throws(FFmpegError) {
         (self.rate, sampleRate, channelCount) = (rate, Int32(first.sampleRate), Int32(first.channelCount))
-        graph = avfilter_graph_alloc()
-        guard let graph else { throw FFmpegError(code: -12, call: "avfilter_graph_alloc") }
-        graph.pointee.nb_threads = 1
         let input = "sample_rate=\(sampleRate):sample_fmt=flt:channel_layout=\(channelCount)c:time_base=1/\(sampleRate)"
-        try check(create(&source, "abuffer", input), "abuffer")
-        try check(create(&sink, "abuffersink", nil), "abuffersink")
-        var last = source
         // One filter does half to a hundred times; a quarter is half of a half.
-        for factor in rate < 0.5 ? [0.5, rate / 0.5] : [rate] {
-            var tempo: UnsafeMutablePointer<AVFilterContext>?
-            try check(create(&tempo, "atempo", "\(factor)"), "atempo")
-            try check(avfilter_link(last, 0, tempo, 0), "avfilter_link")
-            last = tempo
-        }
-        var format: UnsafeMutablePointer<AVFilterContext>?
-        try check(create(&format, "aformat", "sample_fmts=flt"), "aformat")
-        try check(avfilter_link(last, 0, format, 0), "avfilter_link")
-        try check(avfilter_link(format, 0, sink, 0), "avfilter_link")
-        try check(avfilter_graph_config(graph, nil), "avfilter_graph_config")
+        let factors = rate < 0.5 ? [0.5, rate / 0.5] : [rate]
+        let filters = factors.map { "atempo=\($0)" } + ["aformat=sample_fmts=flt"]
+        graph = try FilterGraph(.sound, of: input, filters.joined(separator: ","))
     }
 
     deinit {
-        avfilter_graph_free(&graph)
         var frame = frame
         av_frame_free(&frame)
-    }
-
-    private func create(
-        _ context: inout UnsafeMutablePointer<AVFilterContext>?, _ name: String, _ arguments: String?
-    ) -> Int32 {
-        avfilter_graph_create_filter(&context, avfilter_get_by_name(name), nil, arguments, nil, graph)
     }
 
     /// Whether the sound of a buffer fits.
@@ -59,7 +36,7 @@ final class TempoFilter {
     func finish() throws(FFmpegError) {
         guard !isFinished else { return }
         isFinished = true
-        try check(av_buffersrc_add_frame(source, nil), "av_buffersrc_add_frame")
+        try graph.send(nil)
     }
 
     /// Gives sound to be played at the filter's rate.
@@ -67,7 +44,7 @@ final class TempoFilter {
         if place == nil { place = buffer.presentationTime }
         var input = av_frame_alloc()
         defer { av_frame_free(&input) }
-        guard let input else { throw FFmpegError(code: -12, call: "av_frame_alloc") }
+        guard let input else { throw FFmpegError.outOfMemory("av_frame_alloc") }
         input.pointee.format = AV_SAMPLE_FMT_FLT.rawValue
         input.pointee.sample_rate = sampleRate
         input.pointee.nb_samples = Int32(buffer.frameCount)
@@ -76,12 +53,12 @@ final class TempoFilter {
         buffer.samples.withUnsafeBytes { bytes in
             if let target = input.pointee.data.0, let start = bytes.baseAddress { memcpy(target, start, bytes.count) }
         }
-        try check(av_buffersrc_add_frame(source, input), "av_buffersrc_add_frame")
+        try graph.send(input)
     }
 
     /// The next sound that is ready.
     func receive() -> AudioBuffer? {
-        guard let frame, av_buffersink_get_frame(sink, frame) >= 0 else { return nil }
+        guard let frame, graph.receive(frame) >= 0 else { return nil }
         defer { av_frame_unref(frame) }
         let count = Int(frame.pointee.nb_samples) * Int(channelCount)
         let samples = [Float](unsafeUninitializedCapacity: count) { target, initialized in

@@ -84,7 +84,7 @@ extension VideoFrame {
     private func avFrame() throws(FFmpegError) -> UnsafeMutablePointer<AVFrame>? {
         if let storage = storage as? FFmpegFrame, let pointer = storage.pointer { return av_frame_clone(pointer) }
         var frame = av_frame_alloc()
-        guard let target = frame else { throw FFmpegError(code: -12, call: "av_frame_alloc") }
+        guard let target = frame else { throw FFmpegError.outOfMemory("av_frame_alloc") }
         target.pointee.format = pixelFormat.ffmpeg.rawValue
         (target.pointee.width, target.pointee.height) = (Int32(width), Int32(height))
         do throws(FFmpegError) {
@@ -117,7 +117,7 @@ extension VideoFrame {
         }
         var context = avcodec_alloc_context3(codec)
         defer { avcodec_free_context(&context) }
-        guard let context else { throw FFmpegError(code: -12, call: "avcodec_alloc_context3") }
+        guard let context else { throw FFmpegError.outOfMemory("avcodec_alloc_context3") }
         (context.pointee.width, context.pointee.height) = (Int32(width), Int32(height))
         context.pointee.pix_fmt = AV_PIX_FMT_RGBA
         context.pointee.time_base = AVRational(num: 1, den: 1)
@@ -127,7 +127,7 @@ extension VideoFrame {
         try check(avcodec_send_frame(context, frame), "avcodec_send_frame")
         var packet = av_packet_alloc()
         defer { av_packet_free(&packet) }
-        guard let packet else { throw FFmpegError(code: -12, call: "av_packet_alloc") }
+        guard let packet else { throw FFmpegError.outOfMemory("av_packet_alloc") }
         try check(avcodec_receive_packet(context, packet), "avcodec_receive_packet")
         return Array(UnsafeBufferPointer(start: packet.pointee.data, count: Int(packet.pointee.size)))
     }

@@ -21,7 +21,7 @@ final class SubtitleDecoder {
         timeBase = stream.pointee.time_base
         let codec = avcodec_find_decoder(stream.pointee.codecpar.pointee.codec_id)
         context = avcodec_alloc_context3(codec)
-        guard let context else { throw FFmpegError(code: -12, call: "avcodec_alloc_context3") }
+        guard let context else { throw FFmpegError.outOfMemory("avcodec_alloc_context3") }
         try check(avcodec_parameters_to_context(context, stream.pointee.codecpar), "avcodec_parameters_to_context")
         context.pointee.pkt_timebase = timeBase
         try check(avcodec_open2(context, codec, nil), "avcodec_open2")

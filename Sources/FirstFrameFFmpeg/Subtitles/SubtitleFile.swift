@@ -16,19 +16,9 @@ enum SubtitleFile {
 
     private static func read(_ bytes: [UInt8]) throws(FFmpegError) -> [SubtitleCue] {
         let io = try MediaIO(.memory(bytes)) { _ in }
-        guard let allocated = avformat_alloc_context() else {
-            throw FFmpegError(code: -12, call: "avformat_alloc_context")
-        }
-        allocated.pointee.pb = io.context
-        allocated.pointee.flags |= AVFMT_FLAG_CUSTOM_IO
-        allocated.pointee.io_open = { _, _, _, _, _ in ff_error_denied }
-        var context: UnsafeMutablePointer<AVFormatContext>? = allocated
-        var options: OpaquePointer?
-        defer { av_dict_free(&options) }
-        av_dict_set(&options, "protocol_whitelist", "none", 0)
-        try check(avformat_open_input(&context, nil, nil, &options), "avformat_open_input")
-        defer { avformat_close_input(&context) }
-        guard let context, context.pointee.nb_streams > 0, let stream = context.pointee.streams[0],
+        var opened: UnsafeMutablePointer<AVFormatContext>? = try io.openMedia()
+        defer { avformat_close_input(&opened) }
+        guard let context = opened, context.pointee.nb_streams > 0, let stream = context.pointee.streams[0],
             SubtitleDecoder.takes(stream)
         else { throw FFmpegError(code: ff_error_invalid, call: "no text in it") }
         let decoder = try SubtitleDecoder(stream)

@@ -93,17 +93,12 @@ struct CostsBench {
     }
 
     private func curlTime(_ url: String, to path: String) throws -> Double {
-        let process = Process()
-        process.executableURL = URL(filePath: "/usr/bin/env")
-        process.arguments = ["curl", "-s", "-S", "-o", path, url]
         let start = ContinuousClock.now
-        try process.run()
-        process.waitUntilExit()
-        guard process.terminationStatus == 0 else {
-            throw DemoError(text: "curl is needed to compare with, and failed")
-        }
+        let (status, text) = try ChildCommand.run("curl", ["-s", "-S", "-o", path, url], reading: .errors)
+        let time = start.duration(to: .now) / .seconds(1)
+        guard status == 0 else { throw DemoError(text: "curl is needed to compare with, and failed: \(text)") }
         try FileManager.default.removeItem(atPath: path)
-        return start.duration(to: .now) / .seconds(1)
+        return time
     }
 
     private func loaderTime(_ url: String, _ round: Int) async throws -> Double {

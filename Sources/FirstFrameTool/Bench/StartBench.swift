@@ -74,9 +74,9 @@ struct StartBench {
                     + "\(shown(row.preRenderedWorstMs))")
             report.clips.append(row)
         }
+        let limits = try await ClipLimits(of: names, in: folder)
         for (name, shape) in Self.networks {
             console.say("cold at \(name):")
-            let limits = try await ClipLimits(of: names, in: folder, shape: shape)
             for index in report.clips.indices {
                 try Task.checkCancellation()
                 report.clips[index].cold[name] = try await cold(report.clips[index], shape, limits)
@@ -109,18 +109,13 @@ struct StartBench {
     // MARK: The bare program
 
     private func bareTime(of name: String) throws -> Double? {
-        let process = Process()
-        process.executableURL = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath()
-            .deletingLastPathComponent().appending(path: "bare-start")
-        guard let path = process.executableURL?.path, FileManager.default.isExecutableFile(atPath: path) else {
+        let path = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath().deletingLastPathComponent()
+            .appending(path: "bare-start").path
+        guard FileManager.default.isExecutableFile(atPath: path) else {
             throw DemoError(text: "bare-start is not beside this command; build it with: swift build -c release")
         }
-        process.arguments = ["\(folder)/\(name)", "3", "\(Self.idle.components.attoseconds / 1_000_000_000_000_000)"]
-        let output = Pipe()
-        process.standardOutput = output
-        try process.run()
-        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
+        let pause = Int(Self.idle / .milliseconds(1))
+        let text = try ChildCommand.run(path, ["\(folder)/\(name)", "3", "\(pause)"], reading: .output).text
         return text.split(separator: "\n").compactMap { Double($0) }.median
     }
 
@@ -190,8 +185,8 @@ struct StartBench {
             if let second { warm.append(second) }
         }
         guard let time = warm.median, let bare = row.bareMs,
-            let limit = limits.networkLimit(of: row.clip, isNewConnection: false),
-            let newLimit = limits.networkLimit(of: row.clip, isNewConnection: true)
+            let limit = limits.networkLimit(of: row.clip, on: shape, isNewConnection: false),
+            let newLimit = limits.networkLimit(of: row.clip, on: shape, isNewConnection: true)
         else { return nil }
         let cold = Report.Cold(
             coldMs: time, limitMs: limit + bare, newConnectionMs: new.median, newConnectionLimitMs: newLimit + bare)

@@ -54,15 +54,8 @@ struct DemoClips {
 
     /// - Throws: ``DemoError`` with what the command says.
     static func ffmpeg(_ arguments: [String], making name: String) throws {
-        let process = Process()
-        process.executableURL = URL(filePath: "/usr/bin/env")
-        process.arguments = ["ffmpeg"] + arguments
-        let errors = Pipe()
-        process.standardError = errors
-        try process.run()
-        let text = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
-        guard process.terminationStatus == 0 else {
+        let (status, text) = try ChildCommand.run("ffmpeg", arguments, reading: .errors)
+        guard status == 0 else {
             throw DemoError(
                 text: "the ffmpeg command could not make \(name): \(text.isEmpty ? "is ffmpeg installed?" : text)")
         }

@@ -12,12 +12,10 @@ struct ClipLimits: Sendable {
         let tailBytes: Int64
         let decodeMs: Double
     }
-    private let shape: NetworkShape
     private let clips: [String: Clip]
 
     /// Opens each clip some times from disk, without a network between.
-    init(of names: [String], in folder: String, shape: NetworkShape) async throws {
-        self.shape = shape
+    init(of names: [String], in folder: String) async throws {
         clips = try await TemporaryFeed(folder: folder).run(Set(names).sorted().map { (id: $0, clip: $0) }) { page, _ in
             var clips: [String: Clip] = [:]
             for entry in await page.entries {
@@ -46,13 +44,13 @@ struct ClipLimits: Sendable {
     }
 
     /// In milliseconds, what our own decoder takes included; `nil` for a clip that could not be measured.
-    func limit(of name: String, isNewConnection: Bool) -> Double? {
+    func limit(of name: String, on shape: NetworkShape, isNewConnection: Bool) -> Double? {
         guard let clip = clips[name] else { return nil }
-        return networkLimit(of: name, isNewConnection: isNewConnection).map { $0 + clip.decodeMs }
+        return networkLimit(of: name, on: shape, isNewConnection: isNewConnection).map { $0 + clip.decodeMs }
     }
 
     /// The network's part of it.
-    func networkLimit(of name: String, isNewConnection: Bool) -> Double? {
+    func networkLimit(of name: String, on shape: NetworkShape, isNewConnection: Bool) -> Double? {
         guard let clip = clips[name] else { return nil }
         // The request for an index at the end leaves when the first bytes have told that it is there.
         let all = shape.timeToDeliver(clip.firstFrameEnd + clip.tailBytes, isNewConnection: isNewConnection)

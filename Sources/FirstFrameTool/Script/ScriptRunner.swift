@@ -30,7 +30,7 @@ struct ScriptRunner {
             }
         }
         let names = (script.pages.flatMap(\.sources) + added).filter { !$0.contains("://") }
-        return try await ClipLimits(of: names, in: folder, shape: shape)
+        return try await ClipLimits(of: names, in: folder)
     }
 
     /// - Parameters:
@@ -137,8 +137,8 @@ struct ScriptRunner {
             guard let target = pages[open] else { return }
             let name = target.sources[index]
             pages[open]?.index = index
-            await player.play(EntryID(name), on: target.page, watching: seconds) { metrics in
-                limits?.limit(of: name, isNewConnection: metrics.usedNewConnection)
+            await player.play(EntryID(name), on: target.page, watching: seconds) { [shape] metrics in
+                limits?.limit(of: name, on: shape, isNewConnection: metrics.usedNewConnection)
             }
             try Task.checkCancellation()
         }

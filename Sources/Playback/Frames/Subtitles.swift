@@ -14,29 +14,6 @@ public struct SubtitleCue: Hashable, Sendable {
     }
 }
 
-/// Cues that are still to be shown, in the order of their times.
-package struct CueQueue: Sendable {
-    private var cues: [SubtitleCue] = []
-    /// All since the last change of place: a line that is read twice is told once.
-    private var seen: Set<SubtitleCue> = []
-    package init() {}
-
-    package var next: Duration? { cues.first?.start }
-
-    package mutating func add(_ new: [SubtitleCue]) {
-        let new = new.filter { seen.insert($0).inserted }
-        guard !new.isEmpty else { return }
-        cues = (cues + new).sorted { ($0.start, $0.end) < ($1.start, $1.end) }
-    }
-    /// The cues that are due and not over.
-    package mutating func take(at position: Duration) -> [SubtitleCue] {
-        let due = cues.prefix { $0.start <= position }
-        cues.removeFirst(due.count)
-        return due.filter { $0.end > position }
-    }
-    package mutating func removeAll() { (cues, seen) = ([], []) }
-}
-
 /// A file of subtitles beside a clip: WebVTT, SubRip, or another format of text that the engine knows.
 public struct SubtitleInput: Sendable {
     /// Its title among the tracks, without secrets.
