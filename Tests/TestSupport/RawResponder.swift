@@ -75,13 +75,14 @@ package final class RawResponder: @unchecked Sendable {
     package var sentBytes: Int { lock.withLock { state.sentBytes } }
 
     package func stop() {
-        let connections = lock.withLock { () -> Set<Int32> in
-            guard !state.isStopped else { return [] }
+        lock.withLock {
+            // Once: the listener's thread closes it then, and another socket of the process may have its number.
+            guard !state.isStopped else { return }
             state.isStopped = true
-            return state.connections
+            shutdown(listener, Int32(SHUT_RDWR))
+            // Under the lock: a connection leaves the set before it is closed.
+            for connection in state.connections { shutdown(connection, Int32(SHUT_RDWR)) }
         }
-        shutdown(listener, Int32(SHUT_RDWR))
-        for connection in connections { shutdown(connection, Int32(SHUT_RDWR)) }
     }
     deinit { stop() }
 
