@@ -47,6 +47,18 @@ private func openDescriptors() -> Int {
         loop.stop()
     }
 
+    @Test("work that enqueues more work without end leaves timers their turn") func busyLoop() async throws {
+        let loop = try LoopThread()
+        let isOver = Lock(false)
+        @Sendable func goOn() { if !isOver.withLock({ $0 }) { loop.post(goOn) } }
+        loop.post(goOn)
+        await withCheckedContinuation { fired in
+            loop.schedule(at: loop.now.advanced(by: .milliseconds(1))) { fired.resume() }
+        }
+        isOver.withLock { $0 = true }
+        loop.stop()
+    }
+
     @Test("LOOP-8: work that comes after the end is run, not lost") func lateWork() async throws {
         let loop = try LoopThread()
         let counter = Counter(on: loop)

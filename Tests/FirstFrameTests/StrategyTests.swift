@@ -18,6 +18,37 @@ private func withPage(
     }
 }
 
+@Suite("The play before") struct PlayBeforeTests {
+    @Test("what played before is silent at once, and ends when the next one has had time to open") func silence() throws
+    {
+        try withPage([]) { world, page, _ in
+            _ = try await page.play("0")
+            try await world.loop.sleep(for: .seconds(1))
+            #expect(world.engines.counts.playing == 1)
+            async let next = page.play("4")
+            try await world.loop.sleep(for: .milliseconds(10))
+            #expect(world.engines.counts.playing == 0)
+            #expect(world.engines.counts.live == 2)
+            try await world.loop.sleep(for: .milliseconds(20))
+            #expect(world.engines.counts.live == 1)
+            _ = try await next
+            #expect(world.engines.counts.playing == 1)
+        }
+    }
+    @Test("where its engine is needed it ends at once") func needed() throws {
+        try withPage([.preRender], engineLimit: 2) { world, page, _ in
+            _ = try await page.play("0")
+            try await world.loop.sleep(for: .seconds(5))
+            #expect(await page.peekPreRenderedEngine(for: "1") == .ready)
+            async let next = page.play("4")
+            try await world.loop.sleep(for: .milliseconds(10))
+            #expect(world.engines.counts.live == 1)
+            #expect(world.engines.counts.made == 3)
+            _ = try await next
+        }
+    }
+}
+
 @Suite("Motion on a page") struct PageMotionTests {
     @Test("after a swipe back the entry before is pre-rendered, after one forward the next") func direction() throws {
         try withPage { world, page, _ in

@@ -18,6 +18,8 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
     private struct Inbox {
         var work: [Work] = []
         var life = Life.running
+        /// Whether the loop is at its work, and looks for more before it waits.
+        var isTurning = false
     }
 
     private let loop = UnsafeMutablePointer<uv_loop_t>.allocate(capacity: 1)
@@ -139,7 +141,7 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
         let (isFirst, startsDrain) = inbox.withLock { inbox -> (Bool, Bool) in
             inbox.work.append(work)
             switch inbox.life {
-            case .running: return (inbox.work.count == 1, false)
+            case .running: return (inbox.work.count == 1 && !inbox.isTurning, false)
             case .ended:
                 inbox.life = .draining
                 return (false, true)
@@ -165,17 +167,32 @@ package final class LoopThread: LoopExecutor, @unchecked Sendable {
     package func enqueue(_ job: consuming ExecutorJob) { submit(.job(UnownedJob(job))) }
     package func post(_ body: @escaping @Sendable () -> Void) { submit(.body(body)) }
 
-    /// Runs what has been enqueued. Work that this batch enqueues waits for the next turn of the loop, so that
-    /// sockets and timers get their share.
+    /// Batches of one turn: what a batch enqueues is run without a wake-up, but sockets and timers get their share.
+    private static let batches = 16
+
+    /// Runs what has been enqueued.
     private func turn() {
         var count: UInt64 = 0
         _ = read(wakeup, &count, MemoryLayout.size(ofValue: count))  // before the batch: what comes later wakes again
-        let batch = inbox.withLock { inbox in
+        for _ in 0..<Self.batches {
+            guard let batch = takeBatch() else { break }
+            perform(batch)
+        }
+        let isLeft = inbox.withLock { inbox in
+            inbox.isTurning = false
+            return !inbox.work.isEmpty
+        }
+        if isLeft { wake() }
+        if !isStopping.load(ordering: .acquiring) { arm() } else if offloadedCount == 0 { closeOwnHandles() }
+    }
+
+    private func takeBatch() -> [Work]? {
+        inbox.withLock { inbox in
+            inbox.isTurning = !inbox.work.isEmpty
+            guard inbox.isTurning else { return nil }
             defer { inbox.work.removeAll(keepingCapacity: inbox.work.count < 1024) }
             return inbox.work
         }
-        perform(batch)
-        if !isStopping.load(ordering: .acquiring) { arm() } else if offloadedCount == 0 { closeOwnHandles() }
     }
 
     private func perform(_ batch: [Work]) {

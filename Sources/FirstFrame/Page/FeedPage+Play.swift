@@ -44,6 +44,9 @@ extension FeedPage {
 
     /// How long other work waits after a first frame was delivered.
     private static var grace: Duration { .milliseconds(4) }
+    /// How long the end of what played before waits while a clip is being opened: whose bytes are there has its first
+    /// frame by then.
+    private static var openingGrace: Duration { .milliseconds(25) }
 
     // MARK: Playing
 
@@ -57,7 +60,15 @@ extension FeedPage {
     ///   begun), ``PlaybackError``, ``LoadError``, or `CancellationError`.
     public nonisolated func play(_ entry: EntryID, options: EngineOptions? = nil) async throws -> any PlayerEngine {
         let calledAt = loop.now  // the viewer's wait begins here, not when the loop has time
-        return try await start(entry, options, calledAt)
+        return try await startOnLoop(entry, options, calledAt)
+    }
+
+    /// A host's task would be suspended at each call between actors (Docs/Decisions/host-tasks.md); one that prefers the
+    /// loop is not.
+    private func startOnLoop(_ entry: EntryID, _ options: EngineOptions?, _ calledAt: LoopInstant) async throws
+        -> any PlayerEngine
+    {
+        try await withTaskExecutorPreference(loop) { try await start(entry, options, calledAt) }
     }
 
     private func start(_ entry: EntryID, _ options: EngineOptions?, _ calledAt: LoopInstant) async throws
@@ -80,8 +91,8 @@ extension FeedPage {
         if let engine = goOn(entry, source, number) { return engine }
         var metrics = PlayMetrics(page: id, entry: entry, number: number)
         let take = take(entry, for: number)
-        // A held frame is shown first: what played before is silent at once, and ends when there is time for it.
-        let old: CurrentPlay? = if case .ready = take { current.take() } else { nil }
+        // What played before is silent at once, and ends when there is time for it; or now, where its engine is needed.
+        let old: CurrentPlay? = if case .none = take, isPoolFull { nil } else { current.take() }
         // Its own work is queued first: what ends has time.
         var opening: Int?
         switch take {
@@ -93,7 +104,10 @@ extension FeedPage {
                 source, options ?? engineOptions)
         }
         endCurrent()
-        if let old { endSoon(old, after: Self.grace) }
+        if let old {
+            endSoon(old, after: opening == nil ? Self.grace : Self.openingGrace)
+            if opening != nil { chore { page in await page.setSilent(old.clip.engine) } }
+        }
         playOpening = opening
         replan()  // the gate is closed: other work ends
         do {
@@ -114,6 +128,8 @@ extension FeedPage {
         replan()
         return error
     }
+
+    private var isPoolFull: Bool { runtime.pool.assumeIsolated { $0.liveCount >= $0.limit } }
 
     private enum Taken {
         /// In ``starting``.

@@ -20,6 +20,7 @@ final class DecodeSession {
     private let options: EngineOptions
     private let name: String
     private var videoDecoder: Decoder?
+    /// Made when sound is first asked for: a first frame does not wait for it.
     private var audioDecoder: Decoder?
     private var subtitleDecoder: SubtitleDecoder?
     /// Subtitles that were read and not yet taken.
@@ -51,23 +52,27 @@ final class DecodeSession {
     private var passEnd = Duration.zero
 
     var hasVideo: Bool { videoDecoder != nil }
-    var hasAudio: Bool { audioDecoder != nil }
+    var hasAudio: Bool { demuxer.audio != nil }
 
     /// - Parameter takesCover: Whether a sound file's picture is wanted, and not its sound.
     init(_ input: MediaInput, options: EngineOptions, takesCover: Bool = false) throws {
         (self.options, name) = (options, input.name)
         demuxer = try Demuxer(input, languages: options.languages, takesCover: takesCover)
+        frames = FrameMaker(target: options.pixelFormat)
+        orientation = demuxer.video.map { Demuxer.orientation(of: $0) } ?? .upright
         do throws(FFmpegError) {
             videoDecoder = try demuxer.video.map { stream throws(FFmpegError) in
                 try Decoder(stream, onDevice: options.usesVideoDevice)
             }
-            audioDecoder = try demuxer.audio.map { stream throws(FFmpegError) in try Decoder(stream) }
+            if videoDecoder == nil { audioDecoder = try makeAudioDecoder() }
         } catch {
             throw PlaybackError.decoding(name: input.name, reason: error.description)
         }
-        frames = FrameMaker(target: options.pixelFormat)
-        orientation = demuxer.video.map { Demuxer.orientation(of: $0) } ?? .upright
         if options.startTime > .zero { try demuxer.seek(to: options.startTime) }
+    }
+
+    private func makeAudioDecoder() throws(FFmpegError) -> Decoder? {
+        try demuxer.audio.map { stream throws(FFmpegError) in try Decoder(stream) }
     }
 
     // MARK: First frame
@@ -131,7 +136,7 @@ final class DecodeSession {
             guard let stream = demuxer.video else { return }
             (videoDecoder, isVideoDecoderNew) = (try Decoder(stream, onDevice: options.usesVideoDevice), true)
             orientation = Demuxer.orientation(of: stream)
-        case .audio: if let stream = demuxer.audio { audioDecoder = try Decoder(stream) }
+        case .audio: audioDecoder = try makeAudioDecoder()
         case .subtitles:
             subtitleDecoder = try demuxer.subtitles.map { stream throws(FFmpegError) in try SubtitleDecoder(stream) }
         }
@@ -229,6 +234,7 @@ final class DecodeSession {
 
     /// - Parameter rate: How much faster than usual the sound is to be played.
     func audioStep(rate: Double) throws -> Step {
+        if audioDecoder == nil { audioDecoder = try makeAudioDecoder() }
         guard let audioDecoder else { return .audioEnded }
         if let buffer = tempo?.receive() { return .audio(inPass(buffer)) }
         let buffer = try audioDecoder.receive { frame -> AudioBuffer? in
