@@ -28,8 +28,8 @@ package struct ShapedLink: Sendable {
     private static let segmentBytes: Int64 = 1448
     private static let initialWindow = 10 * segmentBytes
     private static let largestWindow: Int64 = 4 * 1024 * 1024
-    /// Bytes sent at a time: some milliseconds of the link, so that timers stay few.
-    private static let quantum = Duration.milliseconds(4)
+    /// Bytes sent at a time: as many as the link takes in a millisecond, the step of the loop's timers.
+    private static let quantum = Duration.milliseconds(1)
 
     /// How soon a sender looks again.
     private static let retry = Duration.microseconds(100)
