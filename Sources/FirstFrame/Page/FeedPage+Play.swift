@@ -106,16 +106,27 @@ extension FeedPage {
         endCurrent()
         if let old {
             endSoon(old, after: opening == nil ? Self.grace : Self.openingGrace)
-            if opening != nil { chore { page in await page.setSilent(old.clip.engine) } }
         }
         playOpening = opening
-        replan()  // the gate is closed: other work ends
+        let silenced = opening == nil ? nil : old
+        if preloads.isEmpty, openings.count == (opening == nil ? 0 : 1) {
+            // Nothing ends: as soon as the loop has nothing of the opening to do.
+            loop.schedule(at: loop.now) { [weak self] in self?.assumeIsolated { $0.giveWay(silencing: silenced) } }
+        } else {
+            giveWay(silencing: silenced)
+        }
         do {
             if let opening = playOpening { try await finishOpening(opening, openings[opening]?.task) }
             return try await begin(number, source, metrics, calledAt)
         } catch {
             throw failed(entry, number, error)
         }
+    }
+
+    /// What a play's begin means for others: the gate is closed, other work ends, and what played before is silent.
+    private func giveWay(silencing old: CurrentPlay?) {
+        if let old { chore { page in await page.setSilent(old.clip.engine) } }
+        replan()
     }
 
     /// What a play that went wrong throws; strategies go on without it.
