@@ -73,8 +73,8 @@ import Testing
     }
 
     @Test("percentiles are those of the ranks") func spread() {
-        let spread = RunReport.Spread((1...20).map(Double.init))
+        let spread = Spread((1...20).map(Double.init))
         #expect((spread.median, spread.p95, spread.max) == (10, 19, 20))
-        #expect(RunReport.Spread([]).median == 0)
+        #expect(Spread([]).median == 0)
     }
 }

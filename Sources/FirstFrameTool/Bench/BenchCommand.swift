@@ -72,9 +72,9 @@ struct ScaleBench {
         var bytesPerPage = 0.0
         var bytesPerEntry = 0.0
         /// Microseconds of one page switch, by the number of pages and of entries of each.
-        var switchMicroseconds: [String: Double] = [:]
+        var switchMicroseconds: [String: Spread] = [:]
         /// Milliseconds of setting a list with one other entry, and of comparing its sources one by one.
-        var setSourcesMilliseconds: [String: [String: Double]] = [:]
+        var setSourcesMilliseconds: [String: [String: Spread]] = [:]
     }
     private static let rounds = 9
     private static let switches = 400
@@ -91,7 +91,8 @@ struct ScaleBench {
             let (set, scan) = try await setSourcesTime(count)
             report.setSourcesMilliseconds["\(count) entries"] = ["setSources": set, "scan": scan]
             console.say(
-                "setSources of \(count) entries, one of them new: \(set.shown) ms, \((set / scan).shown) x a scan that "
+                "setSources of \(count) entries, one of them new: \(set.shown) ms, "
+                    + "\((set.median / scan.median).shown) x a scan that "
                     + "compares them and builds the new index (\(scan.shown) ms)")
         }
         return report
@@ -133,7 +134,7 @@ struct ScaleBench {
                 + "(\(pages) pages of \(entries) entries, each with a URL, a key and an identity of its own)")
     }
 
-    private func switchTime(pages count: Int, entries: Int) async throws -> Double {
+    private func switchTime(pages count: Int, entries: Int) async throws -> Spread {
         let pages = try await makePages(count, entries: entries, prefix: "\(count)x\(entries)-")
         var times: [Double] = []
         for _ in 0..<Self.rounds {
@@ -142,10 +143,10 @@ struct ScaleBench {
             times.append(start.duration(to: .now) / .microseconds(1) / Double(Self.switches))
         }
         await runtime.clearAll()
-        return times.median ?? 0
+        return Spread(times)
     }
 
-    private func setSourcesTime(_ count: Int) async throws -> (set: Double, scan: Double) {
+    private func setSourcesTime(_ count: Int) async throws -> (set: Spread, scan: Spread) {
         let page = try await runtime.makePage("set\(count)", strategies: [])
         try await runtime.enter(page)
         let first = try Self.entries(count, page: 0)
@@ -166,6 +167,6 @@ struct ScaleBench {
             scans.append(start.duration(to: .now) / .milliseconds(1))
         }
         await page.clear()
-        return (sets.median ?? 0, scans.median ?? 0)
+        return (Spread(sets), Spread(scans))
     }
 }

@@ -13,19 +13,19 @@ struct CostsBench {
     let console: Console
 
     struct Report: Encodable {
-        /// Megabytes a second, medians of runs in turn, from the same server to the same disk: over loopback, where the two
-        /// cores are the limit, and on a network of 1 Gbit/s.
+        /// Megabytes a second, of runs in turn, from the same server to the same disk: over loopback, where the two cores
+        /// are the limit, and on a network of 1 Gbit/s.
         struct Download: Encodable {
-            var loaderMegabytes: Double
-            var curlMegabytes: Double
-            var loaderToCurl: Double
+            var loaderMegabytes: Spread
+            var curlMegabytes: Spread
+            var loaderToCurl: Spread
         }
         var downloads: [String: Download] = [:]
         /// Microseconds of a call to an actor: on the loop from another thread, one after the other and many at once, and
         /// to a plain actor.
-        var hopMicroseconds = 0.0
-        var crowdMicroseconds = 0.0
-        var plainHopMicroseconds = 0.0
+        var hopMicroseconds = Spread([])
+        var crowdMicroseconds = Spread([])
+        var plainHopMicroseconds = Spread([])
         /// Share of one core that an engine takes that plays, or holds a frame of 720 x 1280.
         var playingShare = 0.0
         var heldShare = 0.0
@@ -84,11 +84,11 @@ struct CostsBench {
         await origin.stop()
         let megabytes = Double(Self.downloadBytes) / 1024 / 1024
         let result = Report.Download(
-            loaderMegabytes: megabytes / (ours.median ?? .infinity),
-            curlMegabytes: megabytes / (theirs.median ?? .infinity), loaderToCurl: ratios.median ?? 0)
+            loaderMegabytes: Spread(ours.map { megabytes / $0 }), curlMegabytes: Spread(theirs.map { megabytes / $0 }),
+            loaderToCurl: Spread(ratios))
         console.say(
-            "a download of \(Int(megabytes)) MB, \(name): \(Int(result.loaderMegabytes)) MB/s into the cache, curl "
-                + "\(Int(result.curlMegabytes)) MB/s into a file: \(shown(result.loaderToCurl)) x curl's speed")
+            "a download of \(Int(megabytes)) MB, \(name): \(Int(result.loaderMegabytes.median)) MB/s into the cache, curl "
+                + "\(Int(result.curlMegabytes.median)) MB/s into a file: \(result.loaderToCurl.shown) x curl's speed")
         return result
     }
 
@@ -156,13 +156,13 @@ struct CostsBench {
             }
             crowd.append(start.duration(to: .now) / .microseconds(1) / Double(calls))
         }
-        report.hopMicroseconds = serial.median ?? 0
-        report.plainHopMicroseconds = plains.median ?? 0
-        report.crowdMicroseconds = crowd.median ?? 0
+        report.hopMicroseconds = Spread(serial)
+        report.plainHopMicroseconds = Spread(plains)
+        report.crowdMicroseconds = Spread(crowd)
         console.say(
-            "a call to an actor on the loop: \(shown(report.hopMicroseconds)) us from another thread, one after the other; "
-                + "\(shown(report.crowdMicroseconds)) us of \(calls) tasks at once; a plain actor's: "
-                + "\(shown(report.plainHopMicroseconds)) us")
+            "a call to an actor on the loop: \(report.hopMicroseconds.shown) us from another thread, one after the other; "
+                + "\(report.crowdMicroseconds.shown) us of \(calls) tasks at once; a plain actor's: "
+                + "\(report.plainHopMicroseconds.shown) us")
     }
 
     // MARK: Engines

@@ -17,22 +17,21 @@ struct StartBench {
             var clip: String
             /// What a bare program takes to open the same bytes and decode the first picture, and what we take for them when
             /// they are on disk: medians of runs in turn.
-            var bareMs: Double?
-            var preloadedMs: Double?
-            var preloadedToBare: Double?
+            var bareMs: Spread?
+            var preloadedMs: Spread?
+            var preloadedToBare: Spread?
             /// Where ours goes: medians by phase.
             var phasesMs: [String: Double] = [:]
-            var preRenderedMs: Double?
-            var preRenderedWorstMs: Double?
+            var preRenderedMs: Spread?
             /// By network.
             var cold: [String: Cold] = [:]
         }
         struct Cold: Encodable {
-            var coldMs: Double
+            var coldMs: Spread
             var limitMs: Double
-            var toLimit: Double { coldMs / limitMs }
+            var toLimit: Double { coldMs.median / limitMs }
             /// The first start of all, on a connection that has to be made.
-            var newConnectionMs: Double?
+            var newConnectionMs: Spread?
             var newConnectionLimitMs: Double?
         }
         var clips: [Clip] = []
@@ -53,7 +52,7 @@ struct StartBench {
     }
     /// Cold starts of one clip; the middle one counts.
     private static let coldRounds = 3
-    private static let readyRounds = 7
+    private static let readyRounds = 15
     /// How long everything is quiet before a start of bytes on disk; the strategies look every 200 ms.
     private static let idle = Duration.milliseconds(300)
     /// Pre-rendered starts of all clips together.
@@ -69,9 +68,9 @@ struct StartBench {
             try await measurePreRendered(clip, &row, &report)
             let phases = row.phasesMs.sorted { $0.key < $1.key }.map { "\($0.key) \(shown($0.value))" }
             console.say(
-                "  \(clip.padded(24)) preloaded \(shown(row.preloadedMs)) ms (\(shown(row.preloadedToBare)) x "
-                    + "\(shown(row.bareMs)); \(phases.joined(separator: ", "))), pre-rendered \(shown(row.preRenderedMs)) ms, slowest "
-                    + "\(shown(row.preRenderedWorstMs))")
+                "  \(clip.padded(24)) preloaded \(shown(row.preloadedMs)) ms: \(shown(row.preloadedToBare)) x "
+                    + "\(shown(row.bareMs)) (\(phases.joined(separator: ", "))); pre-rendered \(shown(row.preRenderedMs)) ms"
+            )
             report.clips.append(row)
         }
         let limits = try await ClipLimits(of: names, in: folder)
@@ -86,12 +85,12 @@ struct StartBench {
             report.newConnectionToLimit[name] =
                 colds.compactMap { cold in
                     guard let time = cold.newConnectionMs, let limit = cold.newConnectionLimitMs else { return nil }
-                    return time / limit
+                    return time.median / limit
                 }.median
         }
-        report.preloadedToBare = report.clips.compactMap(\.preloadedToBare).median ?? 0
-        report.preRenderedMs = report.clips.compactMap(\.preRenderedMs).median ?? 0
-        report.preRenderedWorstMs = report.clips.compactMap(\.preRenderedWorstMs).max() ?? 0
+        report.preloadedToBare = report.clips.compactMap(\.preloadedToBare?.median).median ?? 0
+        report.preRenderedMs = report.clips.compactMap(\.preRenderedMs?.median).median ?? 0
+        report.preRenderedWorstMs = report.clips.compactMap(\.preRenderedMs?.max).max() ?? 0
         for (name, _) in Self.networks {
             console.say(
                 "cold at \(name): \(shown(report.coldToLimit[name])) x the network's limit on a warm connection, "
@@ -104,6 +103,7 @@ struct StartBench {
         return report
     }
 
+    private func shown(_ value: Spread?) -> String { value?.shown ?? "-" }
     private func shown(_ value: Double?) -> String { value.map { String(format: "%.2f", $0) } ?? "-" }
 
     // MARK: The bare program
@@ -148,7 +148,7 @@ struct StartBench {
                 phases["deliver", default: []].append(metrics.phases.deliver / .milliseconds(1))
             }
         }
-        (row.preloadedMs, row.bareMs, row.preloadedToBare) = (ours.median, bare.median, ratios.median)
+        (row.preloadedMs, row.bareMs, row.preloadedToBare) = (ours.spread, bare.spread, ratios.spread)
         row.phasesMs = phases.compactMapValues(\.median)
     }
 
@@ -171,7 +171,7 @@ struct StartBench {
                 times.append(time)
             }
         }
-        (row.preRenderedMs, row.preRenderedWorstMs) = (times.median, times.max())
+        row.preRenderedMs = times.spread
         report.preRenderedStarts += times.count
     }
 
@@ -184,12 +184,12 @@ struct StartBench {
             if let first { new.append(first) }
             if let second { warm.append(second) }
         }
-        guard let time = warm.median, let bare = row.bareMs,
+        guard let time = warm.spread, let bare = row.bareMs?.median,
             let limit = limits.networkLimit(of: row.clip, on: shape, isNewConnection: false),
             let newLimit = limits.networkLimit(of: row.clip, on: shape, isNewConnection: true)
         else { return nil }
         let cold = Report.Cold(
-            coldMs: time, limitMs: limit + bare, newConnectionMs: new.median, newConnectionLimitMs: newLimit + bare)
+            coldMs: time, limitMs: limit + bare, newConnectionMs: new.spread, newConnectionLimitMs: newLimit + bare)
         console.say(
             "  \(row.clip.padded(24)) warm connection \(shown(time)) ms, \(shown(cold.toLimit)) x \(shown(cold.limitMs)); "
                 + "new connection \(shown(cold.newConnectionMs)) ms (limit \(shown(cold.newConnectionLimitMs)))")

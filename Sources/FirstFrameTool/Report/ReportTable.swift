@@ -7,13 +7,13 @@ enum ReportTable {
         }
         func served(_ run: RunReport, _ how: String) -> String {
             let times = run.plays.filter { $0.servedAs == how }.map(\.ttffMs)
-            return times.isEmpty ? "-" : "\(RunReport.Spread(times).median.shown) (\(times.count))"
+            return times.isEmpty ? "-" : "\(Spread(times).median.shown) (\(times.count))"
         }
         func ratio(_ run: RunReport) -> String {
             let ratios = run.plays.filter { $0.servedAs == "cold" }.compactMap { play in
                 play.limitMs.map { play.ttffMs / $0 }
             }
-            return ratios.isEmpty ? "-" : RunReport.Spread(ratios).median.shown + " x"
+            return ratios.isEmpty ? "-" : Spread(ratios).median.shown + " x"
         }
         return [
             "",

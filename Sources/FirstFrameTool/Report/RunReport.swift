@@ -14,22 +14,6 @@ struct RunReport: Encodable, Sendable {
         let limitMs: Double?
         var stalls: Int
     }
-    struct Spread: Encodable, Sendable {
-        let median: Double
-        let p95: Double
-        let max: Double
-
-        init(_ values: [Double]) {
-            let sorted = values.sorted()
-            /// The smallest value that at least `share` of all don't exceed.
-            func at(_ share: Double) -> Double {
-                let rank = Int((share * Double(sorted.count)).rounded(.up))
-                return sorted.isEmpty ? 0 : sorted[Swift.max(0, rank - 1)]
-            }
-            (median, p95, max) = (at(0.5), at(0.95), sorted.last ?? 0)
-        }
-    }
-
     let name: String
     var ttffMs: Spread { Spread(plays.map(\.ttffMs)) }
     var stalls: Int { plays.reduce(0) { $0 + $1.stalls } }
