@@ -36,6 +36,11 @@ actor Stage {
             ["-f", "lavfi", "-i", "testsrc2=size=318x242:rate=24:duration=2"] + codecs.dropLast(2) + [
                 "-movflags", "+faststart", "\(path)/silent.mp4",
             ])
+        // More samples a second than one thread decodes.
+        try ffmpeg(
+            ["-f", "lavfi", "-i", "testsrc2=size=1280x720:rate=100:duration=0.4"] + codecs.dropLast(2) + [
+                "-g", "16", "\(path)/fast.mp4",
+            ])
         try ffmpeg(sound + ["-c:a", "aac", "\(path)/sound.m4a"])
         try ffmpeg([
             "-i", "\(path)/silent.mp4", "-c", "copy", "-movflags", "frag_keyframe+empty_moov+default_base_moof",

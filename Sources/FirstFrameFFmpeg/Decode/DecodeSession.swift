@@ -38,6 +38,9 @@ final class DecodeSession {
     /// Why no more packets come, where that is not the file's end; told once all before it has been given.
     private(set) var failure: (any Error)?
     private var isVideoDecoderNew = true
+    /// Whether it was drained for the first frame, or has to begin elsewhere.
+    private var mustVideoRestart = false
+    private var videoThreads: Int32 = 1
     private var isVideoDraining = false
     private var isAudioDraining = false
     /// The held frame is decoded again when play begins, and not shown twice.
@@ -85,8 +88,7 @@ final class DecodeSession {
             // A key frame alone, then a drain: a codec with reordering would wait for the packets that follow it.
             // Measured to give the same picture; the key frame is decoded once more when play begins.
             if videoDecoder.send(first), videoDecoder.send(nil), let frame = try videoDecoder.receive(makeFrame) {
-                videoDecoder.flush()
-                skipsFrameAt = frame.presentationTime
+                (mustVideoRestart, skipsFrameAt) = (true, frame.presentationTime)
                 return frame
             }
             videoDecoder.flush()
@@ -135,6 +137,7 @@ final class DecodeSession {
         case .video:
             guard let stream = demuxer.video else { return }
             (videoDecoder, isVideoDecoderNew) = (try Decoder(stream, onDevice: options.usesVideoDevice), true)
+            videoThreads = 1
             orientation = Demuxer.orientation(of: stream)
         case .audio: audioDecoder = try makeAudioDecoder()
         case .subtitles:
@@ -150,7 +153,7 @@ final class DecodeSession {
     /// Goes to the key frame before `time`, and shows nothing that is over by then; or shows the key frame itself.
     func seek(to time: Duration, _ accuracy: SeekAccuracy = .exact) throws {
         (passStart, passEnd) = (.zero, max(.zero, time))
-        videoDecoder?.flush()
+        mustVideoRestart = true
         audioDecoder?.flush()
         (isVideoDraining, isAudioDraining, skipsFrameAt) = (false, false, nil)
         tempo = nil
@@ -197,6 +200,7 @@ final class DecodeSession {
     // MARK: Steps
 
     func videoStep() throws -> Step {
+        if mustVideoRestart { try restartVideo() }
         guard let videoDecoder else { return .videoEnded }
         if let frame = try videoDecoder.receive(makeFrame) {
             if skipsFrameAt == frame.presentationTime {
@@ -218,7 +222,7 @@ final class DecodeSession {
         if let packet = videoPackets.first {
             if isVideoDecoderNew, videoDecoder.isStuck, let video = demuxer.video {
                 // Once: what goes wrong again is the file's fault. It begins at the next key frame.
-                (self.videoDecoder, isVideoDecoderNew) = (try Decoder(video), false)
+                (self.videoDecoder, isVideoDecoderNew) = (try Decoder(video, threads: videoThreads), false)
                 while let packet = videoPackets.first, packet.pointee.flags & AV_PKT_FLAG_KEY == 0 {
                     videoPackets.removeFirst()
                 }
@@ -230,6 +234,16 @@ final class DecodeSession {
             _ = videoDecoder.send(nil)
         }
         return .progressed
+    }
+
+    /// Lets the decoder begin at a key frame again: with more threads, where pictures are so many and so large that one may
+    /// be too slow. Not before the first frame, which would wait until they are made.
+    private func restartVideo() throws(FFmpegError) {
+        mustVideoRestart = false
+        guard let video = demuxer.video else { return }
+        let threads = options.usesVideoDevice ? 1 : Decoder.usefulThreads(for: video)
+        guard threads != videoThreads else { return videoDecoder?.flush() ?? () }
+        (videoDecoder, videoThreads) = (try Decoder(video, threads: threads), threads)
     }
 
     /// - Parameter rate: How much faster than usual the sound is to be played.

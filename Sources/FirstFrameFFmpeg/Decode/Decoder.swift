@@ -1,4 +1,5 @@
 internal import CFFmpeg
+import Glibc
 
 /// One libavcodec decoder. Decode thread only.
 final class Decoder {
@@ -29,6 +30,18 @@ final class Decoder {
         }
         try check(avcodec_open2(context, codec, nil), "avcodec_open2")
     }
+
+    /// How many threads help with the pictures of a stream: one, unless there are more samples a second than 1080p has at 30
+    /// frames. Each holds frames of its own.
+    static func usefulThreads(for stream: UnsafeMutablePointer<AVStream>) -> Int32 {
+        let (size, rate) = (stream.pointee.codecpar.pointee, stream.pointee.avg_frame_rate)
+        let framesPerSecond = rate.num > 0 && rate.den > 0 ? Double(rate.num) / Double(rate.den) : 30
+        let samplesPerSecond = Double(size.width) * Double(size.height) * framesPerSecond
+        return samplesPerSecond > samplesForOneThread
+            ? min(mostThreads, Int32(clamping: sysconf(Int32(_SC_NPROCESSORS_ONLN)))) : 1
+    }
+    private static let samplesForOneThread = 1920.0 * 1080 * 31
+    private static let mostThreads: Int32 = 4
 
     deinit {
         avcodec_free_context(&context)
