@@ -30,18 +30,10 @@ actor FFmpegEngine: PlayerEngine {
     private var opening: CheckedContinuation<DecodeWorker.Opened, any Error>?
     private var timer: LoopTimer?
     private var isSuspended = false
-    /// The newest seek, until its frame is there.
-    private var seek: (number: Int, accuracy: SeekAccuracy, waiter: CheckedContinuation<Void, any Error>?)?
-    private var seekCount = 0
-    /// Whether the newest seek is our own, to where the play is.
-    private var isRemakingSound = false
-    /// How the last seek ended whose task was still on its way to wait for it.
-    private var seekOutcome: (number: Int, result: Result<Void, any Error>)?
-    private var stallStart: LoopInstant?
+    private var seeks = SeekLine()
+    private var stalls = Stalls()
     /// Whether the clock waits for its first bytes.
     private var isStarting = false
-    private var stallCount = 0
-    private var stalledTime = Duration.zero
     private var readOffset: Int64 = 0
     private var deliveredFrames = 0
     private var lateFrames = 0
@@ -134,12 +126,8 @@ actor FFmpegEngine: PlayerEngine {
         try machine.seek()
         guard let worker else { throw PlaybackError.stopped }
         let place = min(max(.zero, time), index.duration ?? time)
-        endSeek(.failure(PlaybackError.superseded))
+        let number = seeks.begin(.moving(accuracy))
         _ = worker.pass(at: clock.position(at: loop.now))  // those before it are over
-        isRemakingSound = false
-        seekCount += 1
-        let number = seekCount
-        seek = (number, accuracy, nil)
         stand()
         clock.freeze(at: place)
         (heldVideo, deliveredUntil) = (nil, place)
@@ -154,25 +142,11 @@ actor FFmpegEngine: PlayerEngine {
     private func awaitSeek(_ number: Int) async throws {
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (waiter: CheckedContinuation<Void, any Error>) in
-                if Task.isCancelled { return waiter.resume(throwing: CancellationError()) }
-                if let outcome = seekOutcome, outcome.number == number { return waiter.resume(with: outcome.result) }
-                if machine.state == .stopped { return waiter.resume(throwing: PlaybackError.stopped) }
-                if seekCount != number { return waiter.resume(throwing: PlaybackError.superseded) }
-                seek?.waiter = waiter
+                seeks.wait(for: number, isStopped: machine.state == .stopped, waiter)
             }
         } onCancel: {
-            loop.post {
-                self.assumeIsolated { engine in
-                    guard engine.seek?.number == number else { return }
-                    engine.seek?.waiter.take()?.resume(throwing: CancellationError())
-                }
-            }
+            loop.post { self.assumeIsolated { $0.seeks.giveUp(number) } }
         }
-    }
-
-    private func endSeek(_ result: Result<Void, any Error>) {
-        guard let ended = seek.take() else { return }
-        if let waiter = ended.waiter { waiter.resume(with: result) } else { seekOutcome = (ended.number, result) }
     }
 
     /// Shows the frame of the new place, and goes on from there.
@@ -181,24 +155,23 @@ actor FFmpegEngine: PlayerEngine {
         guard !front.isSeeking else { return }
         readOffset = front.readOffset
         if let failure = front.failure {
-            endSeek(.failure(FFmpegError.told(failure, of: input?.name ?? "")))
+            seeks.end(.failure(FFmpegError.told(failure, of: input?.name ?? "")))
         } else {
-            // The picture of a place that was not left is on screen already.
-            if let frame = worker.takeVideo(), !isRemakingSound {
-                if seek?.accuracy == .keyFrame {
-                    clock.freeze(at: frame.presentationTime)
-                    deliveredUntil = frame.presentationTime
-                }
-                show(frame)
-            }
-            isRemakingSound = false
-            endSeek(.success(()))
+            if let frame = worker.takeVideo() { show(frame, of: seeks.purpose) }
+            seeks.end(.success(()))
         }
         if machine.state == .playing { run() }
     }
 
     /// The frame of a seek: held before the first play, delivered otherwise.
-    private func show(_ frame: VideoFrame) {
+    private func show(_ frame: VideoFrame, of purpose: SeekLine.Purpose?) {
+        switch purpose {
+        case .remakingSound: return
+        case .moving(.keyFrame):
+            clock.freeze(at: frame.presentationTime)
+            deliveredUntil = frame.presentationTime
+        case .moving, .remakingPicture, nil: break
+        }
         let end = frame.presentationTime + frame.duration
         // Beyond an end that nobody knew: the clock is where the media is.
         if index.duration == nil, end < clock.position(at: loop.now) { clock.freeze(at: end) }
@@ -207,7 +180,7 @@ actor FFmpegEngine: PlayerEngine {
 
     /// Lets the clock run, as soon as there is something to show.
     private func run() {
-        guard !isSuspended, seek == nil else { return }
+        guard !isSuspended, seeks.isEmpty else { return }
         if let first = heldVideo.take() { deliver(first) }
         // The host's thread shows the frame first; decoding the next ones, not due yet, would take its core.
         loop.schedule(at: loop.now.advanced(by: options.pacing == .clock ? Self.grace : .zero)) { [weak self] in
@@ -235,7 +208,7 @@ actor FFmpegEngine: PlayerEngine {
         if let timer { loop.cancel(timer) }
         timer = nil
         // Whoever was told of the stall learns that it is over; what begins anew begins like a start.
-        if let start = stallStart.take() { resumed(after: start.duration(to: loop.now)) }
+        endStall()
         isStarting = false
         clock.stop(at: loop.now)
     }
@@ -251,7 +224,7 @@ actor FFmpegEngine: PlayerEngine {
         options.rate = rate
         clock.setRate(rate, at: loop.now)
         worker?.setRate(rate)
-        let isMade = machine.state == .playing || machine.state == .paused || machine.state == .held && seekCount > 0
+        let isMade = machine.state == .playing || machine.state == .paused || machine.state == .held && seeks.count > 0
         guard options.audio == .host, isMade, let worker else { return pump() }
         // Sound that was made for the old rate is made anew.
         remake(worker)
@@ -262,10 +235,8 @@ actor FFmpegEngine: PlayerEngine {
     /// - Parameter kind: Of what is another one now; the picture is shown anew when it is.
     private func remake(_ worker: DecodeWorker, _ kind: MediaTrack.Kind = .audio) {
         let place = mediaPosition
-        if seek == nil {
-            seekCount += 1
-            (seek, isRemakingSound) = ((seekCount, .exact, nil), kind != .video)
-        }
+        if seeks.isEmpty { _ = seeks.begin(.remakingSound) }
+        if kind == .video { seeks.addPicture() }
         stand()
         clock.freeze(at: place)
         deliveredUntil = place
@@ -351,9 +322,8 @@ actor FFmpegEngine: PlayerEngine {
         status.completedLoops = pass?.completed ?? 0
         status.isBufferedAheadExact = index.isExact
         status.drift = hearing.drift(at: loop.now)
-        status.isStalled = stallStart != nil
-        status.stallCount = stallCount
-        status.stalledTime = stalledTime + (stallStart?.duration(to: loop.now) ?? .zero)
+        (status.isStalled, status.stallCount) = (stalls.isStalled, stalls.count)
+        status.stalledTime = stalls.time(at: loop.now)
         status.droppedFrames = lateFrames + frames.channel.droppedCount
         status.deliveredFrames = deliveredFrames
         if let input, machine.state != .stopped {
@@ -381,7 +351,7 @@ actor FFmpegEngine: PlayerEngine {
             audio.channel.finish()
             events.channel.finish()
             finishOpening(.failure(PlaybackError.stopped))
-            endSeek(.failure(PlaybackError.stopped))
+            seeks.end(.failure(PlaybackError.stopped))
             subtitleLoad?.cancel()
             heldVideo = nil
             stopping = loop.spawn { await self.release() }
@@ -419,7 +389,7 @@ actor FFmpegEngine: PlayerEngine {
     /// Hands out what is due and sets the timer for what is next.
     private func pump() {
         guard let worker else { return }
-        if seek != nil { return finishSeek(worker) }
+        if !seeks.isEmpty { return finishSeek(worker) }
         guard machine.state == .playing, !isSuspended else { return }
         if let timer { loop.cancel(timer) }
         timer = nil
@@ -448,7 +418,7 @@ actor FFmpegEngine: PlayerEngine {
     }
 
     private func pumpByClock(_ worker: DecodeWorker) {
-        if isStarting || stallStart != nil { return checkSupply(worker) }
+        if isStarting || stalls.isStalled { return checkSupply(worker) }
         while true {
             var front = worker.front()
             let position = clock.position(at: loop.now)
@@ -483,15 +453,13 @@ actor FFmpegEngine: PlayerEngine {
 
     private func stall(at position: Duration) {
         clock.freeze(at: position)
-        stallStart = loop.now
-        stallCount += 1
+        stalls.begin(at: loop.now)
         events.channel.send(.stalled)
         scheduleStallCheck()
     }
 
-    private func resumed(after time: Duration) {
-        stalledTime += time
-        events.channel.send(.resumed(after: time))
+    private func endStall() {
+        if let time = stalls.end(at: loop.now) { events.channel.send(.resumed(after: time)) }
     }
 
     private func scheduleStallCheck() {
@@ -517,7 +485,7 @@ actor FFmpegEngine: PlayerEngine {
         guard front.next.isDone || (hasSomething && (isSupplied || front.isDecoded)) else {
             return scheduleStallCheck()
         }
-        if let start = stallStart.take() { resumed(after: start.duration(to: loop.now)) }
+        endStall()
         isStarting = false
         clock.start(at: loop.now)
         pumpByClock(worker)
@@ -526,7 +494,7 @@ actor FFmpegEngine: PlayerEngine {
     private func finish(_ failure: (any Error)?) {
         machine.end()
         clock.stop(at: loop.now)
-        stallStart = nil
+        _ = stalls.end(at: loop.now)
         events.channel.send(failure.map { .failed("\($0)") } ?? .ended)
         frames.channel.finish()
         audio.channel.finish()
