@@ -72,8 +72,8 @@ import TestSupport
                 for track in await page.currentMetrics?.media.tracks ?? [] where track.kind == .subtitles {
                     try? await engine.select(track.id, of: .subtitles)
                 }
-                async let heard = count(engine.audio)
-                frames += await count(engine.frames)
+                async let heard = count(engine.audio, then: page)
+                frames += await count(engine.frames, then: page)
                 sounds += await heard
                 played += 1
             } catch {
@@ -90,14 +90,16 @@ import TestSupport
             "\(round) mutated files: \(played) played (\(frames) pictures, \(sounds) pieces of sound), \(refused) refused"
     }
 
-    /// To the end, or for some seconds of what is long. Both streams are taken from: an engine whose sound nobody takes waits.
-    private static func count<Element>(_ stream: EngineStream<Element>) async -> Int {
+    /// To the end, or for some seconds of what is long. Both streams are taken from: an engine whose sound nobody takes
+    /// waits. So the play is over for both when it is for one.
+    private static func count<Element>(_ stream: EngineStream<Element>, then page: FeedPage) async -> Int {
         let end = ContinuousClock.now.advanced(by: .seconds(3))
         var count = 0
         for await _ in stream {
             count += 1
             if ContinuousClock.now > end { break }
         }
+        await page.clear()
         return count
     }
 }
