@@ -231,7 +231,7 @@ struct CostsBench {
             "\(Int(report.tirelessSeconds)) s of media at \(shown(report.tirelessSpeed)) x real time: memory grew by "
                 + "\(shown(report.growthMegabytes)) MB")
     }
-    private static let tireless = Duration.seconds(40)
+    private static let tireless = Duration.seconds(75)
 
     private func open(
         _ source: FileSource, _ runtime: FeedRuntime, _ options: EngineOptions = EngineOptions()
