@@ -23,7 +23,7 @@ private func withPage(
     {
         try withPage([]) { world, page, _ in
             _ = try await page.play("0")
-            try await world.loop.sleep(for: .seconds(1))
+            try await world.loop.sleep(for: .seconds(5))
             #expect(world.engines.counts.playing == 1)
             async let next = page.play("4")
             try await world.loop.sleep(for: .milliseconds(10))
@@ -33,6 +33,18 @@ private func withPage(
             #expect(world.engines.counts.live == 1)
             _ = try await next
             #expect(world.engines.counts.playing == 1)
+        }
+    }
+    @Test("whose bytes are still on their way ends at once, and leaves the network to the next one") func fetching()
+        throws
+    {
+        try withPage([], bytes: 50_000_000) { world, page, _ in
+            _ = try await page.play("0")
+            try await world.loop.sleep(for: .seconds(1))
+            async let next = page.play("4")
+            try await world.loop.sleep(for: .milliseconds(10))
+            #expect(world.engines.counts.live == 1)
+            _ = try await next
         }
     }
     @Test("where its engine is needed it ends at once") func needed() throws {

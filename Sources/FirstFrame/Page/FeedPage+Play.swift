@@ -91,8 +91,9 @@ extension FeedPage {
         if let engine = goOn(entry, source, number) { return engine }
         var metrics = PlayMetrics(page: id, entry: entry, number: number)
         let take = take(entry, for: number)
-        // What played before is silent at once, and ends when there is time for it; or now, where its engine is needed.
-        let old: CurrentPlay? = if case .none = take, isPoolFull { nil } else { current.take() }
+        // What played before is silent at once, and ends when there is time for it; or now, where its engine is needed or its
+        // bytes would be in the way.
+        let old = mayEndLater(current, for: take) ? current.take() : nil
         // Its own work is queued first: what ends has time.
         var opening: Int?
         switch take {
@@ -140,7 +141,12 @@ extension FeedPage {
         return error
     }
 
-    private var isPoolFull: Bool { runtime.pool.assumeIsolated { $0.liveCount >= $0.limit } }
+    private func mayEndLater(_ play: CurrentPlay?, for take: Taken) -> Bool {
+        if case .ready = take { return true }
+        let isPoolFull = runtime.pool.assumeIsolated { $0.liveCount >= $0.limit }
+        if case .none = take, isPoolFull { return false }
+        return play?.clip.reader.isComplete == true
+    }
 
     private enum Taken {
         /// In ``starting``.
