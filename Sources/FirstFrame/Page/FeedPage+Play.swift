@@ -105,16 +105,13 @@ extension FeedPage {
                 source, options ?? engineOptions)
         }
         endCurrent()
-        if let old {
-            endSoon(old, after: opening == nil ? Self.grace : Self.openingGrace)
-        }
+        if let old { endSoon(old, after: opening == nil ? Self.grace : Self.openingGrace) }
         playOpening = opening
-        let silenced = opening == nil ? nil : old
-        if preloads.isEmpty, openings.count == (opening == nil ? 0 : 1) {
+        if preloads.isEmpty, openings.keys.allSatisfy({ $0 == opening }) {
             // Nothing ends: as soon as the loop has nothing of the opening to do.
-            loop.schedule(at: loop.now) { [weak self] in self?.assumeIsolated { $0.giveWay(silencing: silenced) } }
+            loop.schedule(at: loop.now) { [weak self] in self?.assumeIsolated { $0.giveWay() } }
         } else {
-            giveWay(silencing: silenced)
+            giveWay()
         }
         do {
             if let opening = playOpening { try await finishOpening(opening, openings[opening]?.task) }
@@ -125,10 +122,12 @@ extension FeedPage {
     }
 
     /// What a play's begin means for others: the gate is closed, other work ends, and what played before is silent.
-    private func giveWay(silencing old: CurrentPlay?) {
-        if let old { chore { page in await page.setSilent(old.clip.engine) } }
+    private func giveWay() {
+        if !leaving.isEmpty { chore { page in await page.silenceLeaving() } }
         replan()
     }
+
+    private func silenceLeaving() async { for (_, engine) in leaving.inOrder { await setSilent(engine) } }
 
     /// What a play that went wrong throws; strategies go on without it.
     private func failed(_ entry: EntryID, _ number: Int, _ error: any Error) -> any Error {
@@ -204,7 +203,7 @@ extension FeedPage {
     private func begin(
         _ number: Int, _ source: MediaSource, _ metrics: PlayMetrics, _ calledAt: LoopInstant
     ) async throws -> any PlayerEngine {
-        for (_, engine) in leaving.inOrder { await setSilent(engine) }
+        await silenceLeaving()
         guard let clip = starting[number] else { throw FeedError.superseded }
         noteHeard(clip.engine)
         try await clip.engine.play()

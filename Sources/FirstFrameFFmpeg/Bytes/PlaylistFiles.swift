@@ -157,10 +157,9 @@ final class PlaylistFiles {
         for track in tracks.indices {
             let buffer = tracks[track].buffer
             let (current, end) = (buffer.current, min(buffer.files.count, buffer.current + Self.mostOpen - 1))
-            guard
-                let next = (current..<end).first(where: { buffer.reader(of: buffer.files[$0].uri)?.isComplete != true }
-                ),
-                next > current, buffer.files[next].start - buffer.files[current].start < Self.window
+            let missing = (current..<end).first { buffer.reader(of: buffer.files[$0].uri)?.isComplete != true }
+            guard let next = missing, next > current,
+                buffer.files[next].start - buffer.files[current].start < Self.window
             else { continue }
             let uri = buffer.files[next].uri
             guard buffer.reader(of: uri) == nil, !tracks[track].refused.contains(uri) else { continue }

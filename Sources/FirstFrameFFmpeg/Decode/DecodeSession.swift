@@ -40,7 +40,6 @@ final class DecodeSession {
     private var isVideoDecoderNew = true
     /// Whether it was drained for the first frame, or has to begin elsewhere.
     private var mustVideoRestart = false
-    private var videoThreads: Int32 = 1
     private var isVideoDraining = false
     private var isAudioDraining = false
     /// The held frame is decoded again when play begins, and not shown twice.
@@ -137,7 +136,6 @@ final class DecodeSession {
         case .video:
             guard let stream = demuxer.video else { return }
             (videoDecoder, isVideoDecoderNew) = (try Decoder(stream, onDevice: options.usesVideoDevice), true)
-            videoThreads = 1
             orientation = Demuxer.orientation(of: stream)
         case .audio: audioDecoder = try makeAudioDecoder()
         case .subtitles:
@@ -222,7 +220,7 @@ final class DecodeSession {
         if let packet = videoPackets.first {
             if isVideoDecoderNew, videoDecoder.isStuck, let video = demuxer.video {
                 // Once: what goes wrong again is the file's fault. It begins at the next key frame.
-                (self.videoDecoder, isVideoDecoderNew) = (try Decoder(video, threads: videoThreads), false)
+                (self.videoDecoder, isVideoDecoderNew) = (try Decoder(video, threads: videoDecoder.threads), false)
                 while let packet = videoPackets.first, packet.pointee.flags & AV_PKT_FLAG_KEY == 0 {
                     videoPackets.removeFirst()
                 }
@@ -240,10 +238,13 @@ final class DecodeSession {
     /// be too slow. Not before the first frame, which would wait until they are made.
     private func restartVideo() throws(FFmpegError) {
         mustVideoRestart = false
-        guard let video = demuxer.video else { return }
+        guard let video = demuxer.video, let videoDecoder else { return }
         let threads = options.usesVideoDevice ? 1 : Decoder.usefulThreads(for: video)
-        guard threads != videoThreads else { return videoDecoder?.flush() ?? () }
-        (videoDecoder, videoThreads) = (try Decoder(video, threads: threads), threads)
+        if threads == videoDecoder.threads {
+            videoDecoder.flush()
+        } else {
+            self.videoDecoder = try Decoder(video, threads: threads)
+        }
     }
 
     /// - Parameter rate: How much faster than usual the sound is to be played.

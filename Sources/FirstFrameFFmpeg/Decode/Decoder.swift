@@ -6,6 +6,7 @@ final class Decoder {
     private var context: UnsafeMutablePointer<AVCodecContext>?
     private let frame = av_frame_alloc()
     let timeBase: AVRational
+    let threads: Int32
     /// Pictures with more samples than this are refused before memory is taken for them.
     private static let maximumSamples: Int64 = 8192 * 4352
 
@@ -14,7 +15,7 @@ final class Decoder {
     init(
         _ stream: UnsafeMutablePointer<AVStream>, threads: Int32 = 1, onDevice: Bool = false
     ) throws(FFmpegError) {
-        timeBase = stream.pointee.time_base
+        (timeBase, self.threads) = (stream.pointee.time_base, threads)
         guard let codec = avcodec_find_decoder(stream.pointee.codecpar.pointee.codec_id) else {
             throw FFmpegError(code: ff_error_invalid, call: "avcodec_find_decoder")
         }

@@ -14,8 +14,6 @@ actor FFmpegEngine: PlayerEngine {
     private static let framesWaiting = 4
     private static let soundsWaiting = 64
     private static let eventsWaiting = 64
-    /// How much must be buffered before the clock starts, and again before it goes on after a stall.
-    private static let resumeAhead = Duration.milliseconds(500)
     /// How long the next frames wait after the first was delivered: less than any frame lasts.
     private static let grace = Duration.milliseconds(4)
     private static let stallPoll = Duration.milliseconds(20)
@@ -25,7 +23,7 @@ actor FFmpegEngine: PlayerEngine {
     private var options = EngineOptions()
     private var input: MediaInput?
     private var worker: DecodeWorker?
-    private var index = MediaIndex()
+    private var supply = Supply()
     private var heldVideo: VideoFrame?
     private var opening: CheckedContinuation<DecodeWorker.Opened, any Error>?
     private var timer: LoopTimer?
@@ -34,7 +32,6 @@ actor FFmpegEngine: PlayerEngine {
     private var stalls = Stalls()
     /// Whether the clock waits for its first bytes.
     private var isStarting = false
-    private var readOffset: Int64 = 0
     private var deliveredFrames = 0
     private var lateFrames = 0
     /// Where what was delivered so far ends.
@@ -57,7 +54,7 @@ actor FFmpegEngine: PlayerEngine {
 
     func open(_ input: MediaInput, options: EngineOptions) async throws -> MediaDescription {
         try machine.open()
-        (self.input, self.options) = (input, options)
+        (self.input, supply.reader, self.options) = (input, input.reader, options)
         self.options.rate = Self.allowed(options.rate)
         self.options.volume = min(max(0, options.volume), 1)
         let worker = DecodeWorker(input, options: self.options, loop: loop)
@@ -85,7 +82,7 @@ actor FFmpegEngine: PlayerEngine {
             }
             try Task.checkCancellation()
             guard machine.opened() else { throw PlaybackError.stopped }
-            (index, heldVideo) = (opened.index, opened.firstFrame)
+            (supply.index, heldVideo) = (opened.index, opened.firstFrame)
             clock = PlaybackClock(at: opened.startPosition, rate: self.options.rate)
             deliveredUntil = opened.startPosition
             var description = opened.description
@@ -125,7 +122,7 @@ actor FFmpegEngine: PlayerEngine {
     func seek(to time: Duration, accuracy: SeekAccuracy) async throws {
         try machine.seek()
         guard let worker else { throw PlaybackError.stopped }
-        let place = min(max(.zero, time), index.duration ?? time)
+        let place = min(max(.zero, time), supply.index.duration ?? time)
         let number = seeks.begin(.moving(accuracy))
         _ = worker.pass(at: clock.position(at: loop.now))  // those before it are over
         stand()
@@ -153,7 +150,7 @@ actor FFmpegEngine: PlayerEngine {
     private func finishSeek(_ worker: DecodeWorker) {
         let front = worker.front()
         guard !front.isSeeking else { return }
-        readOffset = front.readOffset
+        supply.readOffset = front.readOffset
         if let failure = front.failure {
             seeks.end(.failure(FFmpegError.told(failure, of: input?.name ?? "")))
         } else {
@@ -174,7 +171,7 @@ actor FFmpegEngine: PlayerEngine {
         }
         let end = frame.presentationTime + frame.duration
         // Beyond an end that nobody knew: the clock is where the media is.
-        if index.duration == nil, end < clock.position(at: loop.now) { clock.freeze(at: end) }
+        if supply.index.duration == nil, end < clock.position(at: loop.now) { clock.freeze(at: end) }
         if machine.state == .held { heldVideo = frame } else { deliver(frame) }
     }
 
@@ -190,7 +187,7 @@ actor FFmpegEngine: PlayerEngine {
             frames.channel.onRoom { [weak self] in self?.pumpSoon() }
             audio.channel.onRoom { [weak self] in self?.pumpSoon() }
         }
-        if options.pacing == .clock, !isSupplied {
+        if options.pacing == .clock, !supply.isEnough(at: mediaPosition) {
             // The first frame stands until there is enough to move on; that is part of starting, not a stall.
             isStarting = true
             scheduleStallCheck()
@@ -318,17 +315,17 @@ actor FFmpegEngine: PlayerEngine {
         var status = EngineStatus()
         let pass = worker?.pass(at: clock.position(at: loop.now))
         status.position = min(
-            clock.position(at: loop.now) - (pass?.start ?? .zero), index.duration ?? .seconds(Int64.max / 2))
+            clock.position(at: loop.now) - (pass?.start ?? .zero), supply.index.duration ?? .seconds(Int64.max / 2))
         status.completedLoops = pass?.completed ?? 0
-        status.isBufferedAheadExact = index.isExact
+        status.isBufferedAheadExact = supply.index.isExact
         status.drift = hearing.drift(at: loop.now)
         (status.isStalled, status.stallCount) = (stalls.isStalled, stalls.count)
         status.stalledTime = stalls.time(at: loop.now)
         status.droppedFrames = lateFrames + frames.channel.droppedCount
         status.deliveredFrames = deliveredFrames
-        if let input, machine.state != .stopped {
-            status.isComplete = index.isComplete(from: status.position, input.reader)
-            status.bufferedAhead = bufferedAhead(status.position)
+        if machine.state != .stopped {
+            status.isComplete = supply.isComplete(from: status.position)
+            status.bufferedAhead = supply.bufferedAhead(from: status.position)
         }
         return status
     }
@@ -337,11 +334,6 @@ actor FFmpegEngine: PlayerEngine {
     private var mediaPosition: Duration {
         let position = clock.position(at: loop.now)
         return position - (worker?.pass(at: position).start ?? .zero)
-    }
-
-    private func bufferedAhead(_ position: Duration) -> Duration {
-        guard let input else { return .zero }
-        return index.bufferedAhead(from: position, readOffset: readOffset, input.reader)
     }
 
     func stop() async {
@@ -366,7 +358,7 @@ actor FFmpegEngine: PlayerEngine {
         }
         worker = nil
         await input?.reader.close()
-        input = nil
+        (input, supply.reader) = (nil, nil)
     }
 
     // MARK: Delivery
@@ -399,7 +391,7 @@ actor FFmpegEngine: PlayerEngine {
     private func pumpByDemand(_ worker: DecodeWorker) {
         while true {
             let front = worker.front()
-            readOffset = front.readOffset
+            supply.readOffset = front.readOffset
             var isBusy = false
             if front.next.video != nil, frames.channel.hasRoom, let frame = worker.takeVideo() {
                 deliver(frame)
@@ -422,7 +414,7 @@ actor FFmpegEngine: PlayerEngine {
         while true {
             var front = worker.front()
             let position = clock.position(at: loop.now)
-            readOffset = front.readOffset
+            supply.readOffset = front.readOffset
             front.next.subtitle = gatherSubtitles(worker, at: position)
             let step = FramePacer.step(front.next, at: position, deliveredUntil: deliveredUntil) { isStarving(front) }
             switch step {
@@ -445,10 +437,9 @@ actor FFmpegEngine: PlayerEngine {
     private func isStarving(_ front: DecodeWorker.Front) -> Bool {
         // The next pass of a loop begins with bytes that may be gone.
         if front.isVideoDry, front.isAudioDry { return true }
-        guard let input,
-            front.next.video == nil && front.next.audio == nil || front.queuedFrames == 0 && !front.isVideoDry
+        guard front.next.video == nil && front.next.audio == nil || front.queuedFrames == 0 && !front.isVideoDry
         else { return false }
-        return index.isDry(at: mediaPosition, readOffset: front.readOffset, input.reader)
+        return supply.isDry(at: mediaPosition)
     }
 
     private func stall(at position: Duration) {
@@ -468,21 +459,11 @@ actor FFmpegEngine: PlayerEngine {
         }
     }
 
-    /// Whether enough is there to run the clock without stopping it again at once.
-    private var isSupplied: Bool {
-        guard let input else { return false }
-        let position = mediaPosition
-        if index.isComplete(from: position, input.reader) { return true }
-        // Near the end there is less to come than is asked for elsewhere.
-        let rest = index.duration.map { max(.zero, $0 - position) } ?? Self.resumeAhead
-        return bufferedAhead(position) >= min(Self.resumeAhead, rest)
-    }
-
     private func checkSupply(_ worker: DecodeWorker) {
         let front = worker.front()
-        readOffset = front.readOffset
+        supply.readOffset = front.readOffset
         let hasSomething = front.next.video != nil || (front.isVideoDry && front.next.audio != nil)
-        guard front.next.isDone || (hasSomething && (isSupplied || front.isDecoded)) else {
+        guard front.next.isDone || (hasSomething && (supply.isEnough(at: mediaPosition) || front.isDecoded)) else {
             return scheduleStallCheck()
         }
         endStall()

@@ -204,8 +204,8 @@ struct CostsBench {
             throw error
         }
         console.say(
-            "an engine of 720 x 1280 that plays: \(shown(report.playingShare * 100)) % of a core; that holds its first frame: "
-                + "\(shown(report.heldShare * 100)) % and \(shown(report.heldMegabytes)) MB beyond the frame")
+            "an engine of 720 x 1280 that plays: \((report.playingShare * 100).hundredths) % of a core; that holds its first frame: "
+                + "\((report.heldShare * 100).hundredths) % and \(report.heldMegabytes.hundredths) MB beyond the frame")
     }
 
     /// As fast as frames are decoded and taken, in a loop.
@@ -228,8 +228,8 @@ struct CostsBench {
         report.growthMegabytes = Double(ProcessUse.now.residentBytes - (early ?? 0)) / 1024 / 1024
         await engine.stop()
         console.say(
-            "\(Int(report.tirelessSeconds)) s of media at \(shown(report.tirelessSpeed)) x real time: memory grew by "
-                + "\(shown(report.growthMegabytes)) MB")
+            "\(Int(report.tirelessSeconds)) s of media at \(report.tirelessSpeed.hundredths) x real time: memory grew by "
+                + "\(report.growthMegabytes.hundredths) MB")
     }
     private static let tireless = Duration.seconds(75)
 
@@ -253,6 +253,4 @@ struct CostsBench {
         try await Task.sleep(for: time)
         return (used() - before) / (start.duration(to: .now) / .seconds(1))
     }
-
-    private func shown(_ value: Double) -> String { String(format: "%.2f", value) }
 }

@@ -104,7 +104,7 @@ struct StartBench {
     }
 
     private func shown(_ value: Spread?) -> String { value?.shown ?? "-" }
-    private func shown(_ value: Double?) -> String { value.map { String(format: "%.2f", $0) } ?? "-" }
+    private func shown(_ value: Double?) -> String { value?.hundredths ?? "-" }
 
     // MARK: The bare program
 

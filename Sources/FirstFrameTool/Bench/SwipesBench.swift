@@ -61,7 +61,7 @@ struct SwipesBench {
         report.flingWasteShare = Double(report.flingUnplayed) / Double(max(1, report.flingFetched))
         console.say(
             "  where it stops: median \((report.flingStopMs.median ?? 0).shown) ms, cold "
-                + "\((report.coldMs.median ?? 0).shown) ms: \(String(format: "%.2f", report.flingToCold)) x; of "
+                + "\((report.coldMs.median ?? 0).shown) ms: \(report.flingToCold.hundredths) x; of "
                 + "\(report.flingFetched / 1024) KB fetched \(Int((report.flingWasteShare * 100).rounded())) % unseen")
         return report
     }

@@ -76,7 +76,7 @@ actor FeedPlayer {
         line += metrics.servedAs.rawValue.padded(12)
         if metrics.servedAs == .preloaded { line += " (\(metrics.preloadedBytes / 1024) KB on disk)" }
         if let limit, metrics.servedAs == .cold {
-            line += " \(String(format: "%.2f", milliseconds / limit)) x the network's limit of \(limit.shown) ms"
+            line += " \((milliseconds / limit).hundredths) x the network's limit of \(limit.shown) ms"
         }
         console.say(line)
     }

@@ -46,8 +46,13 @@ extension Double {
     /// Milliseconds for people: three digits that matter.
     var shown: String {
         self < 10
-            ? String(format: "%.2f", self) : self < 100 ? String(format: "%.1f", self) : String(format: "%.0f", self)
+            ? hundredths : self < 100 ? String(format: "%.1f", self) : String(format: "%.0f", self)
     }
+}
+
+extension Double {
+    /// With two decimals, for what is compared.
+    var hundredths: String { String(format: "%.2f", self) }
 }
 
 extension [String: Int] {

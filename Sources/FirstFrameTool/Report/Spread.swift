@@ -1,5 +1,3 @@
-import Foundation
-
 /// What a number of runs gave: the middle one, and how far they lie apart.
 struct Spread: Encodable, Sendable {
     let min: Double
@@ -19,7 +17,7 @@ struct Spread: Encodable, Sendable {
     }
 
     /// The middle one with two decimals, and the smallest and the largest.
-    var shown: String { String(format: "%.2f (%.2f to %.2f)", median, min, max) }
+    var shown: String { "\(median.hundredths) (\(min.hundredths) to \(max.hundredths))" }
 }
 
 extension [Double] {
