@@ -71,6 +71,10 @@ final class LoadingResource {
     var indexAtEnd: ByteRange?
     /// Whether the first bytes have been looked at.
     var isHeadSeen = false
+    /// Bytes of the first request of a file of which nothing is known; see ``FirstRequest``.
+    var firstSegment = FirstRequest.usual
+    /// Where that request ends, once the file's first bytes are there: what follows is asked for before it has ended.
+    var secondRequest: Int64?
     /// Bytes of one request that serves no current entry; see ``BackgroundTraffic``.
     var backgroundSegment: Int64?
     /// The final error of the last attempt; cleared by the next explicit demand.
@@ -97,8 +101,8 @@ final class LoadingResource {
     /// For error texts and events.
     var urlName: String { WebOrigin.redacted(url.url) }
 
-    /// First request of a reader, then doubling: small enough to leave the connection warm, large enough to fill it.
-    static let firstSegment = ByteSize.kilobytes(256)
+    /// A reader's second request, then doubling: small enough to leave the connection warm, large enough to fill it.
+    private static let smallestSegment = FirstRequest.usual
     private static let usualSegment = ByteSize.megabytes(1)
     private static let largestSegment = ByteSize.megabytes(16)
     /// Between two requests the network is idle for a round trip: what takes two seconds to come hides it.
@@ -115,7 +119,8 @@ final class LoadingResource {
             guard let reader = readers[id] else { return [] }
             var demands: [FetchPlanner.Demand] = []
             let awaited = awaited(by: id)
-            let grown = min(segmentLimit, Self.firstSegment << min(8, Int64(reader.segments)))
+            let grown =
+                isUnknown ? firstSegment : min(segmentLimit, Self.smallestSegment << min(8, Int64(reader.segments)))
             // A server without ranges begins at byte 0 each time: then once.
             let bound =
                 information?.supportsRanges == false
@@ -134,12 +139,17 @@ final class LoadingResource {
             if let indexAtEnd, reader.priority == .current, reader.readAhead > 0 {
                 demands.append(.init(ranges: [indexAtEnd], priority: reader.priority, segment: .max))
             }
+            if let secondRequest, reader.priority == .current, reader.position < secondRequest {
+                let window = ByteRange(offset: reader.position, saturatingLength: readAhead)
+                let rest = secondRequest..<max(secondRequest, window.upperBound)
+                demands.append(.init(ranges: [rest], priority: reader.priority, segment: grown))
+            }
             if !reader.wanted.isEmpty {
                 demands.append(.init(ranges: reader.wanted, priority: reader.priority, segment: bound ?? .max))
             }
             // A reader that jumped away lets a short rest come in: ending it would cost the connection.
             let rests = fetches.inOrder.map(\.value).filter {
-                $0.starter == id && ($0.isWhole || $0.end - $0.position <= Self.firstSegment)
+                $0.starter == id && ($0.isWhole || $0.end - $0.position <= Self.smallestSegment)
             }
             if !rests.isEmpty {
                 let ranges = rests.map { $0.position..<max($0.position, $0.end) }.filter { !$0.isEmpty }
@@ -148,6 +158,9 @@ final class LoadingResource {
             return demands
         }
     }
+
+    /// Whether nothing of the file is there, nor has been said of it.
+    var isUnknown: Bool { information == nil && bytes.state.withLock { $0.readable.isEmpty } }
 
     /// The places that a reader waits for now.
     private func awaited(by id: Int) -> [Int64] {

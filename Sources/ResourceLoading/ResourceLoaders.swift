@@ -24,6 +24,7 @@ package actor ResourceLoaders {
     /// What all transfers together bring.
     var meter = TransferMeter()
     var background = BackgroundTraffic()
+    private(set) var firstRequest = FirstRequest()
     /// Told when the budget of strategies is used up.
     var onBudgetSpent: (@Sendable () -> Void)?
     private var listeners: [Int: AsyncStream<LoadEvent>.Continuation] = [:]
@@ -92,6 +93,9 @@ package actor ResourceLoaders {
         }
         return traffic.account(of: key, reading: consumed)
     }
+
+    /// The first frame of a clip ended at this byte; others will be alike.
+    package func learned(firstFrameEnd: Int64) { firstRequest.learned(firstFrameEnd: firstFrameEnd) }
 
     package func takeCacheFailure() -> CacheError? { cacheFailure.take() }
 

@@ -32,6 +32,31 @@ import Testing
         }
         #expect(server.requests.first?.headers["authorization"] == nil)
     }
+    @Test("the way to a server is known after its answers, with as many connections as are open") func path()
+        async throws
+    {
+        let body = String(repeating: "x", count: 8_000_000)
+        let server = try RawResponder { _ in
+            [.send(Array("HTTP/1.1 200 OK\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)".utf8))]
+        }
+        let loop = try LoopThread()
+        defer { loop.stop() }
+        let client = HTTPClient(loop: loop)
+        let origin = try WebOrigin(url: server.baseURL)
+        func path() async -> ServerPath? { await Task(executorPreference: loop) { client.path(to: origin) }.value }
+        #expect(await path() == nil, "nobody has asked yet")
+        let first = try await client.start(HTTPRequest(url: server.baseURL + "/clip"))
+        #expect(await path()?.connections == 1)
+        let second = try await client.start(HTTPRequest(url: server.baseURL + "/clip"))
+        #expect(await path()?.connections == 2)
+        let roundTrip = await path()?.roundTrip ?? .zero
+        #expect(roundTrip > .zero && roundTrip < .seconds(10))
+        await first.cancel()
+        #expect(await path()?.connections == 1, "given up in the middle, it is closed")
+        while try await second.next() != nil {}
+        #expect(await path()?.connections == 1, "read to its end, it is kept")
+        await client.shutdown()
+    }
     @Test("a host that is not there costs nothing but the attempt") func dead() async throws {
         let server = try RawResponder { _ in [.close] }
         let origin = try WebOrigin(url: server.baseURL)

@@ -177,14 +177,8 @@ private struct World {
     {
         let world = try World(seed: 10)
         let url = "http://simulated.test/last.mp4"
-        func box(_ type: String, _ size: Int) -> [UInt8] {
-            [UInt8(size >> 24), UInt8(size >> 16 & 255), UInt8(size >> 8 & 255), UInt8(size & 255)] + Array(type.utf8)
-        }
-        let ftyp = box("ftyp", 16) + [UInt8](repeating: 0, count: 8)
-        let media = box("mdat", 900_000) + [UInt8](repeating: 7, count: 900_000 - 8)
-        let content = ftyp + media + box("moov", 20_000) + [UInt8](repeating: 0, count: 20_000 - 8)
         let ended: Void? = try world.loop.run {
-            await world.network.serve(url, .init(bytes: content, validator: "\"1\""))
+            await world.network.serve(url, .init(bytes: movie(media: 900_000, index: 20_000), validator: "\"1\""))
             let resource = Resource(key: try CacheKey("last"), urls: [url])
             let reader = try await world.loaders.open(resource, priority: .current, readAhead: 8_000_000)
             let head = try await reader.read(at: 0, count: 64)
@@ -201,6 +195,48 @@ private struct World {
         #expect(ended != nil, "it hangs")
     }
 
+    /// A file whose index is at the end or in front, as far as its boxes tell.
+    private func movie(media: Int, index: Int, isIndexFirst: Bool = false) -> [UInt8] {
+        func box(_ type: String, _ size: Int) -> [UInt8] {
+            [UInt8(size >> 24), UInt8(size >> 16 & 255), UInt8(size >> 8 & 255), UInt8(size & 255)] + Array(type.utf8)
+                + [UInt8](repeating: 0, count: size - 8)
+        }
+        let (media, index) = (box("mdat", media), box("moov", index))
+        return box("ftyp", 16) + (isIndexFirst ? index + media : media + index)
+    }
+
+    /// The first requests of a play from the start, when a megabyte has come from the same server.
+    private func firstRequests(_ bytes: [UInt8], firstFrameEnds: [Int64]) throws -> [ByteRange] {
+        let world = try World(seed: 11)
+        let url = "http://simulated.test/next.mp4"
+        return try #require(
+            try world.loop.run { () -> [ByteRange] in
+                await world.network.serve(url, .init(bytes: bytes, validator: "\"1\""))
+                _ = try await world.readAll()
+                for end in firstFrameEnds { await world.loaders.learned(firstFrameEnd: end) }
+                let resource = Resource(key: try CacheKey("next"), urls: [url])
+                let reader = try await world.loaders.open(resource, priority: .current, readAhead: 8_000_000)
+                _ = try await reader.read(at: 0, count: 64)
+                let ranges = await world.network.requestedRanges(of: url).compactMap { $0 }
+                await reader.close()
+                return ranges
+            }, "it hangs")
+    }
+
+    @Test("what follows a short first request is asked for as soon as its first bytes are there")
+    func secondRequest() throws {
+        let clip = movie(media: 900_000, index: 20_000, isIndexFirst: true)
+        let ranges = try firstRequests(clip, firstFrameEnds: [200_000])
+        #expect(ranges == [0..<212_992, 212_992..<737_280])
+        #expect(try firstRequests(clip, firstFrameEnds: []) == [0..<262_144])
+    }
+
+    @Test("an index at the end comes before what follows a short first request") func indexBeforeSecondRequest() throws
+    {
+        let ranges = try firstRequests(movie(media: 900_000, index: 20_000), firstFrameEnds: [200_000])
+        #expect(ranges == [0..<212_992, 900_016..<920_016])
+    }
+
     @Test("cancelling one of two who wait ends only its own wait") func cancelOne() throws {
         let world = try World(seed: 9)
         let ended: Void? = try world.loop.run {
@@ -211,6 +247,38 @@ private struct World {
             #expect(try await second.value == world.content)
         }
         #expect(ended != nil, "it hangs")
+    }
+}
+
+@Suite("First request") struct FirstRequestTests {
+    private func size(
+        _ firstFrameEnds: [Int64], roundTrip: Duration? = .milliseconds(20), connections: Int = 2,
+        throughput: Double? = 1_000_000
+    ) -> Int64 {
+        var request = FirstRequest()
+        for end in firstFrameEnds { request.learned(firstFrameEnd: end) }
+        return request.size(
+            path: roundTrip.map { ServerPath(roundTrip: $0, connections: connections) }, throughput: throughput)
+    }
+
+    @Test("it asks for the largest first frame of late, in steps of 16 KB") func firstFrame() {
+        #expect(size([40_000]) == 49_152)
+        #expect(size([40_000, 90_000, 20_000]) == 98_304)
+        #expect(size([200_000] + [Int64](repeating: 10_000, count: 8)) == 32_768, "20 KB for the round trip")
+    }
+
+    @Test("it asks for what a round trip brings at least, and for 256 KB at most") func roundTrip() {
+        #expect(size([40_000], roundTrip: .milliseconds(80)) == 81_920)
+        #expect(size([40_000], roundTrip: .seconds(60)) == 262_144)
+        #expect(size([9_000_000]) == 262_144)
+    }
+
+    @Test("it asks for 256 KB while first frames, throughput or way are not known, or no other connection is open")
+    func unknown() {
+        #expect(size([]) == 262_144)
+        #expect(size([40_000], throughput: nil) == 262_144)
+        #expect(size([40_000], roundTrip: nil) == 262_144)
+        #expect(size([40_000], connections: 1) == 262_144)
     }
 }
 

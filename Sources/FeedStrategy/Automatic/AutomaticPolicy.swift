@@ -76,4 +76,5 @@ package struct RecentSizes: Hashable, Sendable {
     package mutating func add(_ value: Int64) { values = values.suffix(Self.kept - 1) + [value] }
     /// What three quarters of them stay below; `nil` before the first.
     package var usual: Int64? { values.isEmpty ? nil : values.sorted()[(values.count - 1) * 3 / 4] }
+    package var largest: Int64? { values.max() }
 }

@@ -227,7 +227,7 @@ extension FeedPage {
     private func show(_ play: CurrentPlay) {
         precondition(current == nil, "two plays on one page")
         (current, pendingPlay) = (play, nil)
-        if let end = play.metrics.media.firstFrameEnd { planner?.learned(firstFrameEnd: end) }
+        learned(firstFrameEnd: play.metrics.media.firstFrameEnd)
         send(.firstFrame(play.metrics))
         // The host has its frame, and gets the time to show it before other work takes the cores; and a viewer who flings
         // shows first that this is where the fling ends.

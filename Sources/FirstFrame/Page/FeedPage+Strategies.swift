@@ -89,6 +89,13 @@ extension FeedPage {
 
     var throughput: Double? { runtime.loaders.assumeIsolated { $0.throughput } }
 
+    /// Where the first frame of a clip ends, if its index told; the next ones will be alike.
+    func learned(firstFrameEnd: Int64?) {
+        guard let firstFrameEnd else { return }
+        planner?.learned(firstFrameEnd: firstFrameEnd)
+        runtime.loaders.assumeIsolated { $0.learned(firstFrameEnd: firstFrameEnd) }
+    }
+
     /// Reading ahead and strategies go only so fast that the next swipe finds the network's queue empty.
     func setPaces(_ rates: PacingPolicy.Rates, _ clip: OpenedClip?) {
         runtime.loaders.assumeIsolated { loaders in
@@ -208,7 +215,7 @@ extension FeedPage {
         guard preloads[entry]?.number == number else { return }
         preloads[entry] = nil
         guard !(error is CancellationError) else { return }
-        if let end = report.firstFrameEnd { planner?.learned(firstFrameEnd: end) }
+        learned(firstFrameEnd: report.firstFrameEnd)
         let isFinal = error.map(Self.isFinal) ?? true
         planner?.preloadEnded(entry, failed: error != nil, isFinal: isFinal)
         if !isFinal { retryLater() }
@@ -267,7 +274,7 @@ extension FeedPage {
     private func preRenderEnded(_ attempt: PreRenderMachine.Attempt, _ result: Result<OpenedClip, any Error>) {
         switch result {
         case .success(let clip):
-            if let end = clip.description.firstFrameEnd { planner?.learned(firstFrameEnd: end) }
+            learned(firstFrameEnd: clip.description.firstFrameEnd)
             guard planner?.engineOpened(attempt) == .hold else { return release(clip) }
             spares[attempt.entry] = (attempt, clip)
             send(.stopped(.preRender, attempt.entry, .finished))

@@ -16,6 +16,8 @@ final class CurlTransfer {
     let host: String
     var priority: LoadPriority
     private(set) var phase = Phase.head
+    /// Whether nothing more comes from the server.
+    var isEnded: Bool { if case .ended = phase { true } else { false } }
     private(set) var head: HTTPResponseHead
     private var fieldsOfHead: HTTPHeaders = [:]
     private var pieces: [[UInt8]] = []  // in the sizes that libcurl gave, so that nothing is copied twice

@@ -25,8 +25,14 @@ package actor HTTPClient: Transport {
     private let handles = LoginHandles()
     private var admission = TransferAdmission()
     private var nextID = 0
-    /// When each origin was last asked, and the most transfers at one time since it was new: so many connections are open.
-    private var uses: [WebOrigin: (last: LoopInstant, most: Int)] = [:]
+    private struct Use {
+        /// When it was asked last.
+        var last: LoopInstant
+        /// The most transfers at one time, less those whose connections were given up.
+        var connections = 0
+        var roundTrip: Duration?
+    }
+    private var uses: [WebOrigin: Use] = [:]
     private var isStopped = false
 
     package init(loop: LoopThread, configuration: HTTPClientConfiguration = HTTPClientConfiguration()) {
@@ -57,6 +63,7 @@ package actor HTTPClient: Transport {
             hop.credential = credential
             let transfer = try add(hop, origin)
             let head = try await head(of: transfer.id)
+            noteRoundTrip(head.timing, of: origin)
             guard [301, 302, 303, 307, 308].contains(head.status), let target = transfer.redirectURL else {
                 return CurlExchange(id: transfer.id, head: head, client: self)
             }
@@ -77,14 +84,23 @@ package actor HTTPClient: Transport {
     package func preconnect(_ origin: WebOrigin) {
         forgetOldUses()
         // libcurl keeps no connection that carried no request: so ask for the head of what every server has.
-        for _ in min(Self.warmConnections, uses[origin]?.most ?? 0)..<Self.warmConnections {
+        for _ in min(Self.warmConnections, uses[origin]?.connections ?? 0)..<Self.warmConnections {
             var request = HTTPRequest(url: "\(origin)/", priority: .preload)
             request.isHead = true
             guard let transfer = try? add(request, origin).id else { return }
-            loop.spawn {
-                _ = try? await self.head(of: transfer)
-                await self.cancel(transfer)
-            }
+            loop.spawn { await self.endPreconnect(transfer, origin) }
+        }
+    }
+
+    private func endPreconnect(_ transfer: Int, _ origin: WebOrigin) async {
+        if let head = try? await head(of: transfer) { noteRoundTrip(head.timing, of: origin) }
+        cancel(transfer)
+    }
+
+    package nonisolated func path(to origin: WebOrigin) -> ServerPath? {
+        assumeIsolated { client in
+            guard let use = client.uses[origin], client.isRecent(use), let roundTrip = use.roundTrip else { return nil }
+            return ServerPath(roundTrip: roundTrip, connections: use.connections)
         }
     }
 
@@ -114,9 +130,23 @@ package actor HTTPClient: Transport {
     private func noteUse(of origin: WebOrigin) {
         if uses.count >= 256 { forgetOldUses() }
         let running = transfers.values.count { $0.origin == origin } + 1
-        uses[origin] = (loop.now, max(running, uses[origin]?.most ?? 0))
+        var use = uses[origin] ?? Use(last: loop.now)
+        (use.last, use.connections) = (loop.now, max(running, use.connections))
+        uses[origin] = use
     }
-    private func forgetOldUses() { uses = uses.filter { $0.value.last.duration(to: loop.now) < Self.connectionLife } }
+    private func isRecent(_ use: Use) -> Bool { use.last.duration(to: loop.now) < Self.connectionLife }
+    private func forgetOldUses() { uses = uses.filter { isRecent($0.value) } }
+
+    /// What an answer took tells of the way; one that waited in the network's queue tells less.
+    private func noteRoundTrip(_ timing: HTTPTiming, of origin: WebOrigin) {
+        let taken = timing.firstByte - timing.connect
+        let known = uses[origin]?.roundTrip ?? taken
+        uses[origin]?.roundTrip = taken < known ? taken : known + (taken - known) / 8
+    }
+    private func noteClosed(_ origin: WebOrigin) {
+        guard let use = uses[origin] else { return }
+        uses[origin]?.connections = max(0, use.connections - 1)
+    }
 
     private func admit() {
         while let id = admission.admitNext() {
@@ -175,7 +205,9 @@ package actor HTTPClient: Transport {
             _ = transfer.abandon()
             return remove(transfer)
         }
-        if !transfer.abandon() { remove(transfer) }
+        guard !transfer.abandon() else { return }
+        if !transfer.isEnded { noteClosed(transfer.origin) }
+        remove(transfer)
     }
 
     /// The reader went away without reading to the end.
@@ -207,6 +239,7 @@ package actor HTTPClient: Transport {
         for (easy, result) in multi.finished() {
             guard let transfer = CurlTransfer.of(easy) else { continue }
             transfer.finish(result)
+            if result != CURLE_OK { noteClosed(transfer.origin) }
             multi.remove(transfer)
             admission.finish(transfer.id)
         }

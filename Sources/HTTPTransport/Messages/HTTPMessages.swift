@@ -93,6 +93,17 @@ package struct HTTPTiming: Hashable, Sendable {
     package init() {}
 }
 
+/// What is known of the way to a server that was asked lately.
+package struct ServerPath: Hashable, Sendable {
+    /// From a request on an open connection to the first byte of its answer.
+    package var roundTrip: Duration
+    /// Connections that are open.
+    package var connections: Int
+    package init(roundTrip: Duration, connections: Int) {
+        (self.roundTrip, self.connections) = (roundTrip, connections)
+    }
+}
+
 /// Makes requests; the loop's own client, or the simulation's network.
 package protocol Transport: Sendable {
     /// Sends a GET and waits for the head of the answer; redirects are followed, at most ten.
@@ -102,6 +113,9 @@ package protocol Transport: Sendable {
 
     /// Has a connection to `origin` ready soon, unless there was one a moment ago; nobody learns whether it worked.
     func preconnect(_ origin: WebOrigin) async
+
+    /// What is known of the way to `origin`; `nil` when that has not answered lately. Called on the loop.
+    func path(to origin: WebOrigin) -> ServerPath?
 }
 
 /// One answer whose body is read piece by piece; a reader that doesn't ask slows the sender.

@@ -19,6 +19,9 @@ extension ResourceLoaders {
         guard loading.resource.path == nil else { return demandFile(loading) }
         loading.backgroundSegment = background.limiter.segment
         loading.setSegmentLimit(throughput: throughput)
+        if loading.isUnknown {
+            loading.firstSegment = firstRequest.size(path: path(of: loading), throughput: throughput)
+        }
         let (stored, lost) = loading.bytes.state.withLock { ($0.readable, $0.lost.take()) }
         if !lost.isEmpty, let cached = loading.cached {
             loop.spawn { [cache] in for range in lost.ranges { await cache.lost(range, of: cached) } }
@@ -207,18 +210,25 @@ extension ResourceLoaders {
             }
             loading.fetches[id]?.position = position + Int64(bytes.count)
             wake(loading)
-            if position == 0, !loading.isHeadSeen { look(at: bytes, loading) }
+            if position == 0, !loading.isHeadSeen { look(at: bytes, loading, fetch) }
         }
     }
 
     /// What the first bytes of a file tell of what will be wanted.
-    private func look(at head: [UInt8], _ loading: LoadingResource) {
+    private func look(at head: [UInt8], _ loading: LoadingResource, _ fetch: LoadingResource.Fetch) {
         loading.isHeadSeen = true
-        guard let length = loading.information?.length, case .indexLast(let offset) = ContainerHead(head),
+        if !fetch.isWhole, fetch.end < FirstRequest.usual { loading.secondRequest = fetch.end }
+        if let length = loading.information?.length, case .indexLast(let offset) = ContainerHead(head),
             offset < length, length - offset <= Self.largestIndex
-        else { return }
-        loading.indexAtEnd = offset..<length
+        {
+            loading.indexAtEnd = offset..<length
+        }
         pump(loading)
+    }
+
+    private func path(of loading: LoadingResource) -> ServerPath? {
+        guard let origin = try? WebOrigin(url: loading.redirectTarget ?? loading.url.url) else { return nil }
+        return transport.path(to: origin)
     }
 
     /// Lets the sender wait, by not reading, until a reader comes near.

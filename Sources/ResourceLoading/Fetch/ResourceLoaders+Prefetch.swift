@@ -74,7 +74,7 @@ extension ResourceLoaders {
 
     /// Bytes of a small file, as one who plays it reads them.
     package func readAll(_ resource: Resource, most: Int64) async throws -> [UInt8] {
-        let reader = try await open(resource, priority: .current, readAhead: LoadingResource.firstSegment)
+        let reader = try await open(resource, priority: .current, readAhead: FirstRequest.usual)
         let result: Result<[UInt8], any Error>
         do { result = .success(try await reader.readAll(count: Int(most) + 1)) } catch { result = .failure(error) }
         await reader.close()

@@ -70,6 +70,15 @@ package actor SimulatedNetwork: Transport {
     package private(set) var preconnections: [WebOrigin] = []
     package func preconnect(_ origin: WebOrigin) { preconnections.append(origin) }
 
+    package nonisolated func path(to origin: WebOrigin) -> ServerPath? {
+        assumeIsolated { network in
+            guard network.answered.contains(origin) else { return nil }
+            return ServerPath(roundTrip: network.roundTrip, connections: 2)
+        }
+    }
+    /// Servers that have answered.
+    private var answered: Set<WebOrigin> = []
+
     package func start(_ request: HTTPRequest) async throws -> any HTTPExchange {
         requests.append(request)
         waitingCount += 1
@@ -80,6 +89,7 @@ package actor SimulatedNetwork: Transport {
             "GET \(request.url) \(request.range.map { "\($0)" } ?? "whole") \(request.headers["If-Range"] ?? "")"
                 + (isDown ? ", no network" : fault.map { ", \($0)" } ?? ""))
         guard !isDown else { throw failure(7, "connection refused") }
+        if let origin = try? WebOrigin(url: request.url) { answered.insert(origin) }
         try await waitWhileSilent(request.url)
         if let fault { faultCounts[fault, default: 0] += 1 }
         switch fault {
