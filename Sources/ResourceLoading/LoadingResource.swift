@@ -58,6 +58,8 @@ final class LoadingResource {
     let bytes = ResourceBytes()
     var cached: CachedResource?
     var opening: Task<Void, Never>?
+    /// Whether the cache had nothing of it when the opening began.
+    var isNew = false
     var information: ContentInformation?
     var readers: [Int: Reader] = [:]
     var fetches: [Int: Fetch] = [:]

@@ -118,7 +118,12 @@ package actor ResourceLoaders {
         loading.readers[id] = LoadingResource.Reader(priority: priority, readAhead: readAhead)
         loading.bytes.state.withLock { $0.readers[id] = ResourceBytes.ReaderState() }
         let reader = ByteReader(key: resource.storageKey, id: id, bytes: loading.bytes, loaders: self)
-        await loading.opening?.value
+        // What the cache has never heard of is asked for while it makes the file.
+        demandChanged(resource.storageKey)
+        if let opening = loading.opening {
+            await opening.value
+            if resources[resource.storageKey] === loading { pump(loading) }
+        }
         if Task.isCancelled {
             close(resource.storageKey, id)
             throw CancellationError()
@@ -127,7 +132,6 @@ package actor ResourceLoaders {
             close(resource.storageKey, id)
             throw failure
         }
-        demandChanged(resource.storageKey)
         return reader
     }
 
@@ -149,6 +153,7 @@ package actor ResourceLoaders {
         loading.account = vault.identity(for: resource.urls[0].url)
         if let urls = freshURLs.urls(for: resource) { loading.urls = urls }
         resources[resource.storageKey] = loading
+        loading.isNew = resource.path == nil && cache.assumeIsolated { $0.isUnknown(resource.storageKey) }
         loading.opening = loop.spawn { await self.checkOut(resource.storageKey) }
         return loading
     }

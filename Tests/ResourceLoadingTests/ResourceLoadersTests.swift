@@ -237,6 +237,23 @@ private struct World {
         #expect(ranges == [0..<212_992, 900_016..<920_016])
     }
 
+    @Test("what the cache has never heard of is asked for while it makes the file, and is stored there")
+    func asksBeforeFile() throws {
+        let world = try World(seed: 12)
+        let ended: Void? = try world.loop.run {
+            let reader = try await world.loaders.open(world.resource, priority: .current, readAhead: 100_000)
+            #expect(await world.network.requests.count == 1)
+            #expect(try await reader.readAll(count: 1_000_000) == world.content)
+            await reader.close()
+            #expect(await world.cache.used == 1_000_000)
+            let again = try await world.loaders.open(world.resource, priority: .current, readAhead: 1_000_000)
+            #expect(try await again.readAll(count: 1_000_000) == world.content)
+            #expect(await world.loaders.traffic.bytesFetched == 1_000_000, "each byte once")
+            await again.close()
+        }
+        #expect(ended != nil, "it hangs")
+    }
+
     @Test("cancelling one of two who wait ends only its own wait") func cancelOne() throws {
         let world = try World(seed: 9)
         let ended: Void? = try world.loop.run {

@@ -155,6 +155,9 @@ package actor MediaCache {
 
     // MARK: Use
 
+    /// Whether nothing is known of `key`, so that none of its bytes can be here.
+    package func isUnknown(_ key: CacheKey) -> Bool { entries[key] == nil }
+
     /// Pins the resource of `key`, making an empty one if there is none, until ``checkIn(_:)``.
     ///
     /// - Parameter identity: Whose bytes these are, noted when the entry is made.

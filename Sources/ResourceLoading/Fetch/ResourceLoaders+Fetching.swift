@@ -15,7 +15,7 @@ private struct FetchTrial {
 extension ResourceLoaders {
     /// Brings the requests under way in line with what readers want.
     func pump(_ loading: LoadingResource) {
-        guard loading.opening == nil, loading.retryTimer == nil, loading.failure == nil else { return }
+        guard loading.opening == nil || loading.isNew, loading.retryTimer == nil, loading.failure == nil else { return }
         guard loading.resource.path == nil else { return demandFile(loading) }
         loading.backgroundSegment = background.limiter.segment
         loading.setSegmentLimit(throughput: throughput)
@@ -133,6 +133,7 @@ extension ResourceLoaders {
     /// One request and its answer, from the first missing byte to the end of the fetch.
     private func transfer(_ loading: LoadingResource, _ id: Int, _ trial: inout FetchTrial) async throws {
         let exchange = try await MultipartExchange.unwrap(try await request(loading, id, &trial))
+        await loading.opening?.value  // what comes has its place from then on
         guard let fetch = loading.fetches[id] else { return await exchange.cancel() }
         loading.fetches[id]?.exchange = exchange
         if loading.firstAnswer == nil { loading.firstAnswer = exchange.head.timing }
