@@ -19,6 +19,14 @@ final class LoadingResource {
         var segments = 0
         /// Spaces reading ahead; what is waited for is fetched at once.
         var pace = RateLimiter()
+        /// Nothing is read ahead before.
+        var calmUntil = Duration.zero
+
+        /// When a request for what nobody waits for may begin; `nil` for at once.
+        func due(at now: Duration) -> Duration? {
+            let due = max(calmUntil, pace.due(at: now) ?? .zero)
+            return due > now ? due : nil
+        }
     }
     struct Fetch {
         var position: Int64

@@ -119,9 +119,11 @@ package actor ResourceLoaders {
         loading.bytes.state.withLock { $0.readers[id] = ResourceBytes.ReaderState() }
         let reader = ByteReader(key: resource.storageKey, id: id, bytes: loading.bytes, loaders: self)
         // What the cache has never heard of is asked for while it makes the file.
+        keepCalm(loading, id)
         demandChanged(resource.storageKey)
         if let opening = loading.opening {
             await opening.value
+            keepCalm(loading, id)
             if resources[resource.storageKey] === loading { pump(loading) }
         }
         if Task.isCancelled {
@@ -134,6 +136,17 @@ package actor ResourceLoaders {
         }
         return reader
     }
+
+    /// A first frame whose bytes are there is decoded while nothing is read ahead: storing what a fast network brings would
+    /// take the cores from it (measured on two cores: 0.9 instead of 1.2 x what a program takes that only decodes).
+    private func keepCalm(_ loading: LoadingResource, _ id: Int) {
+        guard let reader = loading.readers[id], reader.priority == .current,
+            loading.bytes.state.withLock({ $0.readable.contiguousEnd(from: reader.position) - reader.position })
+                >= firstRequest.firstFrame
+        else { return }
+        loading.readers[id]?.calmUntil = loop.now.advanced(by: Self.calm).offset
+    }
+    private static let calm = Duration.milliseconds(50)
 
     /// The name of a resource's bytes in the cache.
     package func storageKey(of resource: Resource) -> CacheKey { named(resource).storageKey }

@@ -254,6 +254,33 @@ private struct World {
         #expect(ended != nil, "it hangs")
     }
 
+    @Test("where a first frame's bytes are there, reading ahead begins 50 ms later; what is waited for comes at once")
+    func calm() throws {
+        for firstFrame in [200_000, 200_001] as [Int64] {
+            let world = try World(seed: 13)
+            let ended: Void? = try world.loop.run {
+                try await world.loaders.prefetch(world.resource, .bytes(200_000), priority: .preload)
+                await world.loaders.learned(firstFrameEnd: firstFrame)
+                func begin() async throws -> ByteReader {
+                    try await world.loaders.open(world.resource, priority: .current, readAhead: 500_000)
+                }
+                func count() async -> Int { await world.network.requests.count }
+                let reader = try await begin()
+                try await world.loop.sleep(for: .milliseconds(49))
+                #expect(await count() == (firstFrame > 200_000 ? 2 : 1), "\(firstFrame) bytes")
+                try await world.loop.sleep(for: .milliseconds(2))
+                #expect(await count() == 2)
+                await reader.close()
+                let other = try await begin()
+                let before = world.loop.now
+                _ = try await other.read(at: 900_000, count: 10)
+                #expect(before.duration(to: world.loop.now) < .milliseconds(40), "a round trip")
+                await other.close()
+            }
+            #expect(ended != nil, "it hangs")
+        }
+    }
+
     @Test("cancelling one of two who wait ends only its own wait") func cancelOne() throws {
         let world = try World(seed: 9)
         let ended: Void? = try world.loop.run {

@@ -17,6 +17,9 @@ struct FirstRequest: Hashable {
     /// The first frame of a clip ended at this byte.
     mutating func learned(firstFrameEnd: Int64) { firstFrames.add(firstFrameEnd) }
 
+    /// What a first frame needs at most, as far as that is known.
+    var firstFrame: Int64 { firstFrames.largest ?? Self.usual }
+
     /// - Parameter throughput: Bytes a second.
     func size(path: ServerPath?, throughput: Double?) -> Int64 {
         guard let path, path.connections > 1, let throughput, let firstFrame = firstFrames.largest else {

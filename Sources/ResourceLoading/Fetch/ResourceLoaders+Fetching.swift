@@ -57,7 +57,7 @@ extension ResourceLoaders {
             range = range.clamped(to: ByteRange(offset: range.lowerBound, saturatingLength: background.left))
             background.began(range.length, at: now)
         } else if !loading.isAwaited(range.lowerBound), let reader = loading.starter(of: range) {
-            if let due = loading.readers[reader]?.pace.due(at: now) { return pump(loading, at: due) }
+            if let due = loading.readers[reader]?.due(at: now) { return pump(loading, at: due) }
             loading.readers[reader]?.pace.began(range.length, at: now)
         }
         startFetch(loading, FetchPlanner.Start(range: range, priority: start.priority))
