@@ -28,8 +28,11 @@ package struct ShapedLink: Sendable {
     private static let segmentBytes: Int64 = 1448
     private static let initialWindow = 10 * segmentBytes
     private static let largestWindow: Int64 = 4 * 1024 * 1024
-    /// Bytes sent at a time: as many as the link takes in a millisecond, the step of the loop's timers.
-    private static let quantum = Duration.milliseconds(1)
+    /// Bytes sent at a time: as many as the link takes in a millisecond, the step of the loop's timers; more on a fast link,
+    /// where the sender's own turns would be the limit (0.81 instead of 0.94 x curl's speed at 1 Gbit/s).
+    private static func quantum(at bitsPerSecond: Int64) -> Duration {
+        .milliseconds(bitsPerSecond > 100_000_000 ? 4 : 1)
+    }
 
     /// How soon a sender looks again.
     private static let retry = Duration.microseconds(100)
@@ -88,7 +91,7 @@ package struct ShapedLink: Sendable {
             return .waitsUntil(now.advanced(by: max(.zero, .zero - room) + Self.retry))
         }
         line.removeAll { $0.id == id }
-        let quantum = max(Self.segmentBytes, rate / 8 * Self.quantum.wholeNanoseconds / 1_000_000_000)
+        let quantum = max(Self.segmentBytes, rate / 8 * Self.quantum(at: rate).wholeNanoseconds / 1_000_000_000)
         let bytes = min(pending, free, quantum)
         freeAt = max(freeAt, now).advanced(by: transmission(bytes))
         connection.inFlight += bytes
