@@ -133,6 +133,7 @@ package struct Scenario: Sendable {
         var engines = EngineWeather()
         engines.openTime = .milliseconds(Int.random(in: 1...30, using: &random))
         engines.openJitter = .milliseconds(mood == .calm ? 5 : Int.random(in: 0...300, using: &random))
+        engines.longestBegin = .milliseconds([0, 0, 3].randomElement(using: &random)!)
         engines.longestStop = .milliseconds([0, 5, 60].randomElement(using: &random)!)
         engines.failureRate = mood == .rough ? 0.08 : mood == .usual ? 0.01 : 0
         engines.headBytes = [2_000, 16_000, 64_000].randomElement(using: &random)!

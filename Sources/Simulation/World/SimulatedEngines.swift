@@ -10,6 +10,8 @@ package struct EngineWeather: Sendable {
     package var openJitter = Duration.zero
     /// How long an engine takes to stop, at most: its thread ends a frame first.
     package var longestStop = Duration.zero
+    /// How long an engine takes to begin, at most: a host's own may have a device to wait for.
+    package var longestBegin = Duration.zero
     /// Of openings, 0 to 1, that the decoder refuses.
     package var failureRate = 0.0
     /// Bytes that an engine needs for its first frame.
@@ -80,8 +82,10 @@ package final class SimulatedEngines: EngineFactory {
             return (weather.openTime + .milliseconds(jitter), fails)
         }
     }
-    fileprivate func drawStop() -> Duration {
-        let most = Int(weather.longestStop.milliseconds)
+    fileprivate func drawStop() -> Duration { draw(weather.longestStop) }
+    fileprivate func drawBegin() -> Duration { draw(weather.longestBegin) }
+    private func draw(_ longest: Duration) -> Duration {
+        let most = Int(longest.milliseconds)
         return most > 0 ? .milliseconds(state.withLock { Int.random(in: 0...most, using: &$0.random) }) : .zero
     }
     /// Compares what was read; narrows the versions that it may be of.
@@ -160,6 +164,8 @@ private actor SimulatedEngine: PlayerEngine {
 
     func play() async throws {
         guard try machine.play() else { return }
+        let time = engines.drawBegin()
+        if time > .zero { try await loop.sleep(for: time) }  // it need not notice that it was stopped meanwhile
         events.channel.send(.firstFrame)
         changed()
     }
