@@ -25,6 +25,7 @@ package actor HTTPClient: Transport {
     private let handles = LoginHandles()
     private var admission = TransferAdmission()
     private var nextID = 0
+    /// What is known of an origin that was asked.
     private struct Use {
         /// When it was asked last.
         var last: LoopInstant
