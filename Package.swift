@@ -97,7 +97,7 @@ let package = Package(
         tests("HouseTests", []),
         tests("FeedVocabularyTests", ["FeedVocabulary", "EventLoop"]),
         tests("EventLoopTests", ["EventLoop", "Simulation"]),
-        tests("FeedStrategyTests", ["FeedStrategy", "FeedVocabulary", "EventLoop"]),
+        tests("FeedStrategyTests", ["FeedStrategy", "FeedVocabulary", "EventLoop", "TestSupport"]),
         tests("HTTPTransportTests", ["HTTPTransport", "Origin", "EventLoop", "FeedVocabulary", "TestSupport"]),
         tests("MediaCacheTests", ["MediaCache", "EventLoop", "FeedVocabulary", "Simulation", "TestSupport"]),
         tests(

@@ -1,16 +1,9 @@
 import EventLoop
 import FeedStrategy
 import FeedVocabulary
+import TestSupport
 import Testing
 
-/// Boxes of MP4 files, by hand.
-private func box(_ type: String, _ content: [UInt8]...) -> [UInt8] {
-    let content = content.flatMap { $0 }
-    return number(content.count + 8) + Array(type.utf8) + content
-}
-private func number(_ value: Int, bytes: Int = 4) -> [UInt8] {
-    (0..<bytes).reversed().map { UInt8(truncatingIfNeeded: value >> ($0 * 8)) }
-}
 private func table(_ values: [Int]) -> [UInt8] { values.flatMap { number($0) } }
 
 private func track(

@@ -4,6 +4,7 @@ import FeedVocabulary
 import HTTPTransport
 import MediaCache
 import Simulation
+import TestSupport
 import Testing
 
 @testable import ResourceLoading
@@ -197,12 +198,9 @@ private struct World {
 
     /// A file whose index is at the end or in front, as far as its boxes tell.
     private func movie(media: Int, index: Int, isIndexFirst: Bool = false) -> [UInt8] {
-        func box(_ type: String, _ size: Int) -> [UInt8] {
-            [UInt8(size >> 24), UInt8(size >> 16 & 255), UInt8(size >> 8 & 255), UInt8(size & 255)] + Array(type.utf8)
-                + [UInt8](repeating: 0, count: size - 8)
-        }
-        let (media, index) = (box("mdat", media), box("moov", index))
-        return box("ftyp", 16) + (isIndexFirst ? index + media : media + index)
+        func empty(_ type: String, _ size: Int) -> [UInt8] { box(type, [UInt8](repeating: 0, count: size - 8)) }
+        let (media, index) = (empty("mdat", media), empty("moov", index))
+        return empty("ftyp", 16) + (isIndexFirst ? index + media : media + index)
     }
 
     /// The first requests of a play from the start, when a megabyte has come from the same server.

@@ -48,9 +48,6 @@ extension Double {
         self < 10
             ? hundredths : self < 100 ? String(format: "%.1f", self) : String(format: "%.0f", self)
     }
-}
-
-extension Double {
     /// With two decimals, for what is compared.
     var hundredths: String { String(format: "%.2f", self) }
 }
